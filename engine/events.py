@@ -1,0 +1,84 @@
+"""The neutral event stream: `Started (PartStart PartDelta* PartEnd)* Finished`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+PartKind = Literal["reasoning", "text", "tool_call"]
+
+
+class FinishReason(Enum):
+    """Why an answer ended; failures are exceptions, not reasons."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts; `cached_tokens` is the part of the prompt that was not computed again."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Durations in milliseconds.
+
+    `prompt_ms` runs from the start of the run (not of the wait) to the first new token;
+    `predicted_ms` from the first to the last new token.
+    """
+
+    queue_ms: float
+    prompt_ms: float
+    predicted_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The request has taken a slot."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    queue_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class PartStart:
+    """A part of the answer begins; at most one part is open."""
+
+    index: int
+    kind: PartKind
+
+
+@dataclass(frozen=True, slots=True)
+class PartDelta:
+    """New, never empty text of the open part."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnd:
+    """The open part is complete."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last event; `stop_sequence` is the stop string that ended the text, if one did."""
+
+    reason: FinishReason
+    stop_sequence: str | None
+    usage: Usage
+    timings: Timings
+
+
+Event = Started | PartStart | PartDelta | PartEnd | Finished

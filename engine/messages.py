@@ -1,0 +1,98 @@
+"""What server and worker say to each other over the pipe: frozen, picklable, torch-free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.request import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Server to worker: run this prompt.
+
+    `max_tokens` is resolved: at least 1, and prompt and answer fit the context. Stop strings are
+    the text side's business; the worker ends a sequence at an end-of-turn id or `max_tokens`.
+    """
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Server to worker: free the request's slot at the next step; unknown ids are ignored."""
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """Server to worker: leave at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Worker to server while starting: `done` of `total` (bytes when loading, steps in warm-up)."""
+
+    stage: Literal["loading", "warm-up"]
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Worker to server: the model is loaded and warm.
+
+    `tokenizer_json` is the serialized `tokenizers.Tokenizer`; `special_tokens` maps template
+    variables such as `bos_token` to their spelling. `weight_bytes` is what the weights take in
+    device memory, `bits_per_weight` what they take in the weights file.
+    """
+
+    tokenizer_json: str
+    chat_template: str | None
+    special_tokens: dict[str, str]
+    eos_token_ids: tuple[int, ...]
+    weight_bytes: int
+    bits_per_weight: float
+    device: str
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceOutput:
+    """What one step gave one request.
+
+    The first output of a request carries `started_at`, when it took its slot. An end-of-turn id
+    is not among `token_ids`, but `completion_tokens` (all so far) counts it.
+    """
+
+    request_id: str
+    token_ids: tuple[int, ...]
+    completion_tokens: int
+    finish: Literal["stop", "length"] | None = None
+    started_at: float | None = None
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """Worker to server, one a step; times are `time.monotonic()` seconds, equal in both processes."""
+
+    at: float
+    outputs: tuple[SequenceOutput, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Worker to server: a request failed (`request_id`), or start-up did (None)."""
+
+    message: str
+    request_id: str | None = None
+
+
+ToWorker = Submit | Cancel | Shutdown
+FromWorker = Progress | Ready | StepOutput | Failed

@@ -1,0 +1,62 @@
+"""The neutral request: what every protocol's body is read into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation, its content already flattened to text."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """A conversation; the model's chat template turns it into text."""
+
+    messages: tuple[Message, ...]
+    template_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPrompt:
+    """A plain text to continue, without a chat template."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How tokens are chosen and when the answer ends.
+
+    `temperature` 0 is greedy. `top_k` 0, `top_p` 1, `min_p` 0 and penalties at their defaults
+    are off. `max_tokens` None means up to the end of the context.
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    seed: int = 0
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One request as the engine sees it; `id` is unique among the running ones."""
+
+    id: str
+    prompt: ChatPrompt | TextPrompt
+    sampling: SamplingParams
+    tenant: str = ""
+    session: str = ""
