@@ -1,0 +1,1 @@
+"""Build time only: turns openapi.json into the package `generated`."""

@@ -1,0 +1,92 @@
+"""The generated models: schemas of openapi.json through datamodel-code-generator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from codegen.document import Json
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+_FLAGS = """
+--input-file-type openapi
+--output-model-type pydantic_v2.BaseModel
+--target-python-version 3.11
+--base-class generated._base.ApiModel
+--use-annotated --field-constraints --use-standard-collections --use-union-operator
+--enum-field-as-literal all --use-type-alias
+--use-schema-description --use-field-description --use-double-quotes
+--strict-types int float bool
+--additional-imports generated._base.NullIsDefault,generated._base.ByJsonType
+--disable-timestamp --strict-refs --no-formatters --ignore-pyproject
+"""
+
+# pydantic's own strict types refuse 4.0 for an integer and take infinity for a number.
+_OWN_TYPES = {"StrictInt": "generated._base", "StrictFloat": "generated._base"}
+
+
+def write_models(document: Json, header: str, folder: Path) -> None:
+    """Write models.py into a folder, unformatted.
+
+    Raises ValueError for a schema that has no exact model, and CalledProcessError when the
+    generator fails.
+    """
+    source = folder / "schemas.json"
+    source.write_text(json.dumps(model_view(document)), encoding="utf-8")
+    docstring = '"""Models of the schemas of openapi.json."""'
+    command = [sys.executable, "-m", "datamodel_code_generator", *_FLAGS.split()]
+    command += ["--input", source.name, "--output", "models.py"]
+    command += ["--custom-template-dir", str(TEMPLATES / "models")]
+    command += ["--import-overrides", json.dumps(_OWN_TYPES)]
+    command += ["--custom-file-header", f"# {header}\n{docstring}"]
+    subprocess.run(command, cwd=folder, check=True)
+    source.unlink()
+
+
+def model_view(document: Json) -> Json:
+    """Return the schemas in words that the generator turns into models of the same meaning."""
+    schemas = document["components"]["schemas"]
+    view = {name: _simplify(schema) for name, schema in schemas.items()}
+    head = {key: document[key] for key in ("openapi", "info")}
+    return {**head, "paths": {}, "components": {"schemas": view}}
+
+
+def _simplify(schema: Json) -> Json:
+    """Rewrite a schema and those inside it."""
+    result = dict(schema)
+    if "properties" in result:
+        result["properties"] = {k: _simplify(v) for k, v in result["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(result.get(key), dict):
+            result[key] = _simplify(result[key])
+    if "anyOf" in result:
+        result["anyOf"] = [_simplify(member) for member in result["anyOf"]]
+    return _exact_constant(_default_for_null(result))
+
+
+def _default_for_null(schema: Json) -> Json:
+    """Drop null beside a default: `NullIsDefault` keeps it out of the field's type."""
+    types = schema.get("type")
+    if schema.get("default") is None or not isinstance(types, list):
+        return schema
+    rest = [name for name in types if name != "null"]
+    return {**schema, "type": rest[0] if len(rest) == 1 else rest}
+
+
+def _exact_constant(schema: Json) -> Json:
+    """Put a number's constant into bounds and false into a type: `Literal` takes 1.0, true and 0.
+
+    Raises ValueError for a constant that neither way fits.
+    """
+    constant = schema.get("const")
+    if constant is None or isinstance(constant, str):
+        return schema
+    rest = {key: value for key, value in schema.items() if key != "const"}
+    if constant is False:
+        return {**rest, "customTypePath": "generated._base.OnlyFalse"}
+    if isinstance(constant, int) and constant is not True:
+        return {**rest, "minimum": constant, "maximum": constant}
+    raise ValueError(f"no exact model for the constant {constant!r}")

@@ -1,0 +1,108 @@
+# Generated from openapi.json by `python -m codegen`; do not edit.
+"""Base class and value types of the generated models: JSON values as JSON Schema reads them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    Strict,
+    StrictBool,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticUseDefault, core_schema
+
+
+class ApiModel(BaseModel):
+    """A JSON object of the API; fields that its schema does not list are read past.
+
+    `model_dump_json(exclude_unset=True)` writes what was set, null included, and nothing else.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _integral_float_to_int(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _refuse_true(value: bool) -> bool:
+    if value:
+        raise PydanticCustomError("only_false", "Input should be false")
+    return value
+
+
+def _null_to_default(value: object) -> object:
+    if value is None:
+        raise PydanticUseDefault
+    return value
+
+
+StrictInt = Annotated[int, Strict(), BeforeValidator(_integral_float_to_int)]
+"""JSON Schema's integer: 4 and 4.0, neither true nor "4"."""
+
+StrictFloat = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+"""JSON Schema's number: neither true nor "4", and never infinite or NaN."""
+
+OnlyFalse = Annotated[StrictBool, AfterValidator(_refuse_true)]
+"""The boolean constant false; `Literal[False]` would let 0 pass."""
+
+NullIsDefault = BeforeValidator(_null_to_default)
+"""Marks an optional field whose null means its default."""
+
+
+def _json_type(value: object) -> str:
+    """Name the JSON type of a value; the brackets keep it apart from field names in error paths."""
+    match value:
+        case str():
+            return "<string>"
+        case list():
+            return "<array>"
+        case dict() | BaseModel():
+            return "<object>"
+    return "<other>"
+
+
+_JSON_TYPE_OF_SCHEMA = {
+    "str": "<string>",
+    "literal": "<string>",
+    "list": "<array>",
+    "dict": "<object>",
+    "model": "<object>",
+}
+
+
+def _tag_union(union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """Let the JSON type of a value choose the member, so that a wrong value gives one error."""
+    choices = {}
+    for choice in union["choices"]:
+        tag = _JSON_TYPE_OF_SCHEMA[handler.resolve_ref_schema(choice)["type"]]
+        if tag in choices:
+            raise TypeError(f"two members of a union are of the JSON type {tag}")
+        choices[tag] = choice
+    names = " or ".join(tag.strip("<>") for tag in choices)
+    return core_schema.tagged_union_schema(
+        choices,
+        _json_type,
+        custom_error_type="wrong_json_type",
+        custom_error_message=f"Input should be of type {names}",
+    )
+
+
+class ByJsonType:
+    """Marks a union whose members, null aside, are a string, an array or an object type each."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Turn the plain union that pydantic makes of the annotation into a tagged one."""
+        schema: Any = handler(source)
+        if schema["type"] == "nullable":
+            return core_schema.nullable_schema(_tag_union(schema["schema"], handler))
+        return _tag_union(schema, handler)

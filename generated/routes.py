@@ -1,0 +1,105 @@
+# Generated from openapi.json by `python -m codegen`; do not edit.
+"""The operations of openapi.json, and the protocol that a class answering them follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.responses import Response
+
+from generated import models
+from generated._base import ApiModel
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; `method` is in capitals, `path` has its parameters in braces."""
+
+    operation_id: str
+    method: str
+    path: str
+    path_parameters: tuple[str, ...] = ()
+    request_model: type[ApiModel] | None = None
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "get_health",
+        "GET",
+        "/v1/health",
+    ),
+    Operation(
+        "head_health",
+        "HEAD",
+        "/v1/health",
+    ),
+    Operation(
+        "get_health_short",
+        "GET",
+        "/health",
+    ),
+    Operation(
+        "get_root",
+        "GET",
+        "/",
+    ),
+    Operation(
+        "list_models",
+        "GET",
+        "/v1/models",
+    ),
+    Operation(
+        "get_model",
+        "GET",
+        "/v1/models/{model}",
+        path_parameters=("model",),
+    ),
+    Operation(
+        "create_chat_completion",
+        "POST",
+        "/v1/chat/completions",
+        request_model=models.ChatCompletionRequest,
+    ),
+    Operation(
+        "get_openapi",
+        "GET",
+        "/openapi.json",
+    ),
+)
+
+
+class Handlers(Protocol):
+    """One method for each operation: path parameters come as text, a body as its model."""
+
+    async def get_health(self) -> Response:
+        """Health: GET /v1/health."""
+        ...
+
+    async def head_health(self) -> Response:
+        """Readiness without a body: HEAD /v1/health."""
+        ...
+
+    async def get_health_short(self) -> Response:
+        """Health, short: GET /health."""
+        ...
+
+    async def get_root(self) -> Response:
+        """Health, root: GET /."""
+        ...
+
+    async def list_models(self) -> Response:
+        """List models: GET /v1/models."""
+        ...
+
+    async def get_model(self, model: str) -> Response:
+        """Look up a model: GET /v1/models/{model}."""
+        ...
+
+    async def create_chat_completion(self, request: models.ChatCompletionRequest) -> Response:
+        """Chat completion: POST /v1/chat/completions."""
+        ...
+
+    async def get_openapi(self) -> Response:
+        """This description: GET /openapi.json."""
+        ...

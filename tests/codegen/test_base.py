@@ -1,0 +1,131 @@
+"""The value types of generated/_base.py against JSON Schema's own verdict."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import StrictBool, TypeAdapter, ValidationError
+
+from generated._base import (
+    ApiModel,
+    ByJsonType,
+    NullIsDefault,
+    OnlyFalse,
+    StrictFloat,
+    StrictInt,
+)
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-9, 9).map(float),
+    st.sampled_from(["4", "4.0", "yes", "true", "", "NaN"]),
+)
+TYPES: list[tuple[Any, dict[str, Any]]] = [
+    (StrictInt, {"type": "integer"}),
+    (StrictFloat, {"type": "number"}),
+    (StrictBool, {"type": "boolean"}),
+    (OnlyFalse, {"type": "boolean", "const": False}),
+]
+
+
+def accepts(adapter: TypeAdapter[Any], text: str) -> bool:
+    """Tell whether a type takes a JSON text; both ways of reading it have to agree."""
+    verdicts = set()
+    for read, value in ((adapter.validate_json, text), (adapter.validate_python, json.loads(text))):
+        try:
+            read(value)
+            verdicts.add(True)
+        except ValidationError:
+            verdicts.add(False)
+    assert len(verdicts) == 1, text
+    return verdicts.pop()
+
+
+@pytest.mark.parametrize(("python_type", "schema"), TYPES)
+def test_scalar_types_agree_with_json_schema(python_type: Any, schema: dict[str, Any]) -> None:
+    adapter = TypeAdapter(python_type)
+    validator = Draft202012Validator(schema)
+
+    @given(SCALARS)
+    @example(True)
+    @example(False)
+    @example(0)
+    @example(1)
+    @example(4.0)
+    @example(-0.0)
+    @example(0.5)
+    @example(2**64)
+    @example("4")
+    def agree(value: object) -> None:
+        assert accepts(adapter, json.dumps(value)) == validator.is_valid(value)
+
+    agree()
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("python_type", [StrictInt, StrictFloat])
+def test_numbers_are_finite(python_type: Any, text: str) -> None:
+    assert not accepts(TypeAdapter(python_type), text)
+
+
+def test_a_whole_float_becomes_an_integer() -> None:
+    value = TypeAdapter(StrictInt).validate_json("4.0")
+    assert (value, type(value)) == (4, int)
+
+
+class Options(ApiModel):
+    heat: Annotated[StrictFloat, NullIsDefault] = 0.5
+    name: str | None = None
+
+
+class Holder(ApiModel):
+    value: Annotated[str | list[Options] | Options | None, ByJsonType] = None
+
+
+def test_null_is_the_default_and_absent_stays_absent() -> None:
+    assert Options.model_validate_json('{"heat": null}').heat == 0.5
+    assert Options.model_validate_json("{}").heat == 0.5
+
+
+def test_unknown_fields_pass_and_are_dropped() -> None:
+    assert Options.model_validate_json('{"other": 1}').model_extra is None
+
+
+def test_json_has_set_fields_with_null_but_no_absent_ones() -> None:
+    assert Options(name=None).model_dump_json(exclude_unset=True) == '{"name":null}'
+
+
+@pytest.mark.parametrize(
+    ("value", "location"),
+    [
+        (5, ("value",)),
+        (True, ("value",)),
+        ([5], ("value", "<array>", 0)),
+        ([{"heat": "x"}], ("value", "<array>", 0, "heat")),
+        ({"heat": "x"}, ("value", "<object>", "heat")),
+    ],
+)
+def test_a_wrong_value_of_a_union_gives_one_error_at_its_place(
+    value: object, location: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Holder.model_validate_json(json.dumps({"value": value}))
+    assert [error["loc"] for error in caught.value.errors()] == [location]
+
+
+@pytest.mark.parametrize("value", [None, "", "x", [], [{}], {}, {"heat": 1}])
+def test_each_member_of_a_union_is_taken(value: object) -> None:
+    Holder.model_validate_json(json.dumps({"value": value}))
+
+
+def test_a_union_of_two_object_types_is_refused() -> None:
+    with pytest.raises(TypeError, match="two members of a union are of the JSON type <object>"):
+        TypeAdapter(Annotated[Options | Holder, ByJsonType])
