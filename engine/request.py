@@ -59,4 +59,3 @@ class GenerationRequest:
     prompt: ChatPrompt | TextPrompt
     sampling: SamplingParams
     tenant: str = ""
-    session: str = ""

@@ -1,0 +1,177 @@
+"""The supervisor: keeps one worker running, and starts it again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from engine.config import EngineConfig
+from engine.errors import ModelError
+from engine.messages import Failed, FromWorker, Progress, Ready, StepOutput, ToWorker
+from engine.worker_process import WorkerProcess
+
+logger = logging.getLogger("mashbox.engine")
+
+_LONGEST_PAUSE_S = 30.0
+
+
+class Worker(Protocol):
+    """What the supervisor needs of a worker process (see WorkerProcess)."""
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+
+    def send(self, message: ToWorker) -> None:
+        """Queue a message for the worker."""
+
+    def stop(self) -> None:
+        """End the process; blocks until it is gone."""
+
+
+StartWorker = Callable[
+    [EngineConfig, Callable[[FromWorker], None], Callable[[int, list[str]], None]], Worker
+]
+
+
+class WorkerSupervisor:
+    """Starts the worker, tells its life to `listener` in the event loop, restarts it on death."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        listener: WorkerListener,
+        start_worker: StartWorker = WorkerProcess,
+    ) -> None:
+        self._config = config
+        self._listener = listener
+        self._start_worker = start_worker
+        self._worker: Worker | None = None
+        self._first_ready: asyncio.Future[None] | None = None
+        self._closing = False
+        self._failed_starts = 0
+        self._restart: asyncio.TimerHandle | None = None
+        self.restarts = 0
+        self.started_at = time.monotonic()
+        self.load_seconds = 10.0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the living worker."""
+        return self._worker.pid if self._worker else None
+
+    async def start(self) -> None:
+        """Start the first worker and wait until it is ready; raises ModelError if it fails."""
+        self._first_ready = asyncio.get_running_loop().create_future()
+        self._spawn()
+        await self._first_ready
+
+    def send(self, message: ToWorker) -> None:
+        """Send to the living worker; without one the message is dropped."""
+        if self._worker:
+            self._worker.send(message)
+
+    async def close(self) -> None:
+        """Stop the worker and stay stopped."""
+        self._closing = True
+        if self._restart:
+            self._restart.cancel()
+        if self._worker:
+            await asyncio.to_thread(self._worker.stop)
+
+    def _spawn(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._restart = None
+        self.started_at = time.monotonic()
+        # Started from the loop's thread: the worker dies with the thread that started it.
+        self._worker = self._start_worker(
+            self._config,
+            lambda message: _call_soon(loop, self._receive, message),
+            lambda code, lines: _call_soon(loop, self._exited, code, lines),
+        )
+
+    def _receive(self, message: FromWorker) -> None:
+        match message:
+            case Ready():
+                self._became_ready(message)
+            case Progress():
+                self._listener.on_progress(message)
+            case StepOutput():
+                self._listener.on_step(message)
+            case Failed(request_id=None):
+                self._fail_start(message.message)
+            case Failed():
+                self._listener.on_request_failed(message)
+
+    def _became_ready(self, ready: Ready) -> None:
+        self.load_seconds = time.monotonic() - self.started_at
+        self._failed_starts = 0
+        try:
+            self._listener.on_ready(ready)
+        except ModelError as error:
+            return self._fail_start(str(error))
+        if self._first_ready and not self._first_ready.done():
+            self._first_ready.set_result(None)
+
+    def _fail_start(self, message: str) -> None:
+        if self._first_ready and not self._first_ready.done():
+            self._first_ready.set_exception(ModelError(message))
+        else:
+            logger.error("The model worker could not start again: %s", message)
+
+    def _has_been_ready(self) -> bool:
+        future = self._first_ready
+        return bool(future and future.done() and not future.cancelled() and not future.exception())
+
+    def _exited(self, returncode: int, last_lines: list[str]) -> None:
+        self._worker = None
+        if self._closing:
+            return
+        reason = f"The model worker stopped ({_describe(returncode)})."
+        self._fail_start("\n".join([*last_lines, reason]))
+        if not self._has_been_ready():
+            return
+        self._listener.on_death(reason)
+        self.restarts += 1
+        pause = min(_LONGEST_PAUSE_S, 0.0 if not self._failed_starts else 2.0**self._failed_starts)
+        self._failed_starts += 1
+        self._restart = asyncio.get_running_loop().call_later(pause, self._spawn)
+        logger.warning("%s Starting it again (restart %d).", reason, self.restarts)
+
+
+class WorkerListener(Protocol):
+    """Who hears of the worker's life; called in the event loop."""
+
+    def on_ready(self, ready: Ready) -> None:
+        """The worker has loaded the model."""
+
+    def on_progress(self, progress: Progress) -> None:
+        """The worker has come further while starting."""
+
+    def on_step(self, step: StepOutput) -> None:
+        """The worker has done a step."""
+
+    def on_request_failed(self, failed: Failed) -> None:
+        """One request failed; the worker lives."""
+
+    def on_death(self, reason: str) -> None:
+        """The worker died; every running request is lost."""
+
+
+def _call_soon(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object
+) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function, *args)
+
+
+def _describe(returncode: int) -> str:
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    if returncode == -signal.SIGKILL:
+        return "signal 9, probably out of memory"
+    return f"signal {-returncode}"

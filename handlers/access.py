@@ -1,0 +1,151 @@
+"""Who may come in: host names, origins, methods and content types, before anything is read."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.routing import compile_path
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from generated.routes import OPERATIONS
+from handlers.body import MAX_BODY_BYTES, too_large
+from handlers.errors import ApiError
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HEAD_PATH = next(o.path for o in OPERATIONS if o.method == "HEAD")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+class AccessGuard:
+    """Checks every request in the contract's order before it is routed.
+
+    `hosts` are the names the server answers to.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(hosts)
+        self._routes = _Routes()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check one request; raises ApiError."""
+        headers = Headers(scope=scope)
+        host = read_host(headers)
+        check_host(host, self._hosts)
+        check_origin(headers, host, scope)
+        if scope["method"] == "HEAD":
+            # The contract: HEAD tells readiness, whatever the path.
+            scope = {**scope, "path": _HEAD_PATH, "raw_path": _HEAD_PATH.encode()}
+        self._routes.check(scope["path"], scope["method"])
+        if scope["method"] == "POST":
+            scope = {**scope, "headers": _check_body_headers(headers)}
+        await self._app(scope, receive, send)
+
+
+class RequestIds:
+    """Gives every response an x-request-id."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request_id = b"req_" + secrets.token_hex(8).encode()
+
+        async def tag(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        await self._app(scope, receive, tag)
+
+
+class _Routes:
+    """The contract's paths, matched the way connexion matches them."""
+
+    def __init__(self) -> None:
+        methods: dict[str, set[str]] = {}
+        for operation in OPERATIONS:
+            methods.setdefault(operation.path, set()).add(operation.method)
+        self._methods = [
+            (compile_path(path.replace("}", ":path}"))[0], allowed | {"HEAD"})
+            for path, allowed in methods.items()
+        ]
+
+    def check(self, path: str, method: str) -> None:
+        """Raise 404 or 405 for what the contract does not have."""
+        allowed = {m for regex, methods in self._methods if regex.match(path) for m in methods}
+        if not allowed:
+            raise ApiError(404, f"There is no {path} here.", "not_found_error")
+        if method not in allowed:
+            names = ", ".join(sorted(allowed))
+            raise ApiError(
+                405, f"{path} does not take {method}; use {names}.", headers={"Allow": names}
+            )
+
+
+def read_host(headers: Headers) -> str:
+    """Give the Host header, lower case; raises 400 when it is missing or not a host."""
+    hosts = headers.getlist("host")
+    if len(hosts) != 1 or not _host_name(hosts[0]):
+        raise ApiError(400, "The Host header is missing or malformed; send the server's address.")
+    return hosts[0].lower()
+
+
+def check_host(host: str, allowed: frozenset[str]) -> None:
+    """Refuse a host name the server does not answer to (a page could have made it point here)."""
+    if _host_name(host) not in allowed:
+        raise ApiError(
+            403,
+            "This server does not answer to the host name of the Host header; use its own address.",
+            "permission_error",
+        )
+
+
+def check_origin(headers: Headers, host: str, scope: Scope) -> None:
+    """Refuse a request that a web page of another origin makes."""
+    origin = headers.get("origin")
+    navigation = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
+    cross_site = headers.get("sec-fetch-site") in ("cross-site", "same-site") and not navigation
+    if cross_site or (origin is not None and not _same_origin(origin, host)):
+        raise ApiError(
+            403,
+            "Requests from web pages of another origin are refused; call the server directly.",
+            "permission_error",
+        )
+
+
+def _same_origin(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin.lower())
+    except ValueError:
+        return False
+    default = ":" + _DEFAULT_PORTS.get(parts.scheme, "")
+    return bool(parts.netloc) and parts.netloc.removesuffix(default) == host.removesuffix(default)
+
+
+def _host_name(host: str) -> str:
+    """Give the name in `name[:port]`, brackets kept; empty when malformed."""
+    try:
+        parts = urlsplit("//" + host)
+        _ = parts.port
+    except ValueError:
+        return ""
+    if parts.netloc != host or "@" in host or not parts.hostname:
+        return ""
+    return f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+
+
+def _check_body_headers(headers: Headers) -> list[tuple[bytes, bytes]]:
+    media_type, _, _ = headers.get("content-type", "").partition(";")
+    if media_type.strip().lower() != "application/json":
+        raise ApiError(415, "The body must be sent with Content-Type: application/json.")
+    length = headers.get("content-length", "0")
+    if length.isdigit() and int(length) > MAX_BODY_BYTES:
+        raise too_large()
+    # Charset and case are settled here, so that connexion finds the one type it knows.
+    others = [(name, value) for name, value in headers.raw if name != b"content-type"]
+    return [*others, (b"content-type", b"application/json")]

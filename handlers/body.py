@@ -1,0 +1,135 @@
+"""Request bodies: read once, parsed once, into the generated model that the route names."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from starlette.types import Receive, Scope
+
+import generated.models
+from handlers.disconnect import ClientLeft
+from handlers.errors import ApiError, bad_request
+
+MAX_BODY_BYTES = 32 * 2**20
+BODY_ARGUMENT = "request"
+_WORDS = {
+    "missing": "is missing",
+    "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
+}
+_BOM = b"\xef\xbb\xbf"
+
+
+class PydanticBody:
+    """connexion's body validator: leaves the parsed model in connexion's context.
+
+    connexion hands context entries to the handler's argument of the same name.
+    """
+
+    def __init__(self, *, schema: dict[str, Any], **_: object) -> None:
+        self._model: type[BaseModel] = getattr(generated.models, schema["x-model"])
+
+    async def wrap_receive(self, receive: Receive, *, scope: Scope) -> tuple[Receive, Scope]:
+        """Read and parse the body; raises ApiError 400 or 413, and ClientLeft."""
+        model = parse_body(self._model, await _read(receive))
+        context = scope.setdefault("extensions", {}).setdefault("connexion_context", {})
+        context[BODY_ARGUMENT] = model
+        return receive, scope
+
+
+def too_large() -> ApiError:
+    """Give the 413."""
+    message = f"The body is larger than {MAX_BODY_BYTES // 2**20} MiB; send less."
+    return ApiError(413, message, code="request_too_large")
+
+
+async def _read(receive: Receive) -> bytes:
+    pieces, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > MAX_BODY_BYTES:
+            raise too_large()
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+def parse_body(model: type[BaseModel], raw: bytes) -> BaseModel:
+    """Parse JSON bytes into `model`; raises ApiError 400 that names the field."""
+    raw = raw.removeprefix(_BOM)
+    try:
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        raise _refusal(error, raw) from None
+
+
+def _refusal(error: ValidationError, raw: bytes) -> ApiError:
+    found = error.errors(include_url=False, include_context=False)
+    if found[0]["type"] == "json_invalid":
+        return _not_json(found[0])
+    body = _loads(raw)
+    paths = [(json_path(body, item["loc"]), _sentence(item)) for item in found]
+    # Of a union's branches the one that got furthest says what the client meant.
+    deepest = max((path for path, _ in paths), key=len)
+    sentences = dict.fromkeys(text for path, text in paths if path == deepest)
+    name = render_path(deepest)
+    if not name:
+        return bad_request("The body must be a JSON object.", None)
+    return bad_request(f"{name} {' or '.join(sentences)}.", name)
+
+
+def _not_json(item: ErrorDetails) -> ApiError:
+    reason = item["msg"].removeprefix("Invalid JSON: ")
+    return bad_request(f"The body is not valid JSON: {reason}.", None, "invalid_json")
+
+
+def _loads(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        # pydantic stops at the first lone surrogate or deep nesting where json might not.
+        return None
+
+
+def _sentence(item: ErrorDetails) -> str:
+    """Say what is wrong as the end of a sentence that begins with the field's name."""
+    if item["type"] in _WORDS:
+        return _WORDS[item["type"]]
+    verb, _, rest = item["msg"].partition(" should ")
+    return f"should {rest}" if rest else f"is refused: {verb}"
+
+
+def json_path(body: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Strip what is not a key or index of `body` (pydantic puts union tags) from a location.
+
+    The last name of a location may be a missing field, so it stays where an object was reached.
+    """
+    path: list[int | str] = []
+    for position, step in enumerate(location):
+        missing = isinstance(body, dict) and position == len(location) - 1
+        if _holds(body, step):
+            body = body[step]
+        elif not missing:
+            continue
+        path.append(step)
+    return tuple(path)
+
+
+def _holds(body: Any, step: int | str) -> bool:
+    if isinstance(body, dict):
+        return step in body
+    return isinstance(body, list) and isinstance(step, int) and step < len(body)
+
+
+def render_path(path: tuple[int | str, ...]) -> str:
+    """Write a path the way people do: `messages[1].content`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")

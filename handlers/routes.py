@@ -1,0 +1,128 @@
+"""One short function per operation of openapi.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from engine.config import EngineConfig
+from engine.engine import EngineHealth
+from engine.messages import Ready
+from generated.models import ChatCompletionRequest, Health, Model, ModelList
+from handlers.answer import GenerationEngine, answer
+from handlers.chat import ChatEncoder, read_chat_request
+from handlers.common import check_model, new_id
+
+
+class ServedEngine(GenerationEngine, Protocol):
+    """What the routes need of the engine (see engine.engine.Engine)."""
+
+    @property
+    def config(self) -> EngineConfig:
+        """What it was started with."""
+
+    @property
+    def loaded(self) -> Ready | None:
+        """What is known of the model once it is loaded."""
+
+    def health(self) -> EngineHealth:
+        """What it is doing now."""
+
+
+class Routes:
+    """The handlers of one server; implements generated.routes.Handlers."""
+
+    def __init__(self, engine: ServedEngine, document: dict[str, Any]) -> None:
+        self._engine = engine
+        self._model_id = engine.config.model.id
+        self._document = json.dumps(_with_model(document, self._model_id))
+
+    async def get_health(self) -> Response:
+        """Tell whether requests can be answered, and what runs."""
+        now = self._engine.health()
+        health = Health(
+            status="ok" if now.ready else "loading",
+            live_rows=now.running,
+            waiting=now.waiting,
+            worker_restarts=now.worker_restarts,
+        )
+        if now.worker_pid is not None:
+            health.worker_pid = now.worker_pid
+        return _json(health, 200 if now.ready else 503)
+
+    get_health_short = get_root = get_health
+
+    async def head_health(self) -> Response:
+        """Tell readiness without a body."""
+        return Response(status_code=200 if self._engine.health().ready else 503)
+
+    async def list_models(self) -> Response:
+        """List the one model."""
+        return _json(ModelList(object="list", data=[self._model()]))
+
+    async def get_model(self, model: str) -> Response:
+        """Describe the model if `model` is its id."""
+        check_model(model, self._model_id)
+        return _json(self._model())
+
+    async def create_chat_completion(self, request: ChatCompletionRequest) -> Response:
+        """Answer a conversation."""
+        response_id = new_id("chatcmpl-")
+        usage = request.stream_options is not None and bool(request.stream_options.include_usage)
+        return await answer(
+            self._engine,
+            read_chat_request(request, response_id, self._model_id),
+            partial(ChatEncoder, response_id, self._model_id, usage),
+            stream=bool(request.stream),
+        )
+
+    async def get_openapi(self) -> Response:
+        """Give the contract, with the running model's id."""
+        return Response(self._document, media_type="application/json")
+
+    def _model(self) -> Model:
+        config = self._engine.config
+        model = Model(
+            id=self._model_id,
+            object="model",
+            owned_by="mashbox-labs",
+            created=0,
+            max_model_len=config.ctx,
+            weights=config.model.path.name,
+            prefix_cache=False,
+            slots=config.slots,
+            cache_ram_mib=0,
+        )
+        if loaded := self._engine.loaded:
+            model.gb = round(loaded.weight_bytes / 1e9, 3)
+            model.bpw = round(loaded.bits_per_weight, 3)
+        return model
+
+
+def _json(model: BaseModel, status: int = 200) -> Response:
+    body = model.model_dump_json(exclude_unset=True)
+    headers = {"Retry-After": "1"} if status == 503 else {}
+    return Response(body, status, headers, "application/json")
+
+
+def _with_model(document: dict[str, Any], model_id: str) -> dict[str, Any]:
+    """Put the running model's id where the document names one."""
+    example = document["info"].get("x-mashbox-model")
+    replace: Callable[[Any], Any] = partial(_replace, example, model_id)
+    filled: dict[str, Any] = replace(document)
+    filled["info"]["x-mashbox-model"] = model_id
+    return filled
+
+
+def _replace(old: str | None, new: str, node: Any) -> Any:
+    match node:
+        case dict():
+            return {key: _replace(old, new, value) for key, value in node.items()}
+        case list():
+            return [_replace(old, new, value) for value in node]
+    return new if old is not None and node == old else node

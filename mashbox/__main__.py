@@ -1,0 +1,5 @@
+"""`python -m mashbox`: the same as the command `mashbox`."""
+
+from mashbox.cli import main
+
+main()

@@ -1,0 +1,143 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import signal
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from mashbox import __version__
+
+# Everything heavy is imported where it is used: `mashbox --help` answers at once.
+
+_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+class Dtype(StrEnum):
+    """Arithmetic of the weights."""
+
+    auto = "auto"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mashbox {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Serve one language model over the OpenAI API."""
+
+
+def _check_host(host: str) -> str:
+    if not _is_loopback(host):
+        raise typer.BadParameter(
+            f"{host} is reachable by others, and this version has no keys to protect it. "
+            "Use a loopback address such as 127.0.0.1; from elsewhere, an SSH tunnel reaches it."
+        )
+    return "127.0.0.1" if host == "localhost" else host
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_device(device: str) -> str:
+    if not _DEVICE.fullmatch(device):
+        raise typer.BadParameter(f"{device} is no device. Use auto, cpu, cuda, cuda:N or mps.")
+    return device
+
+
+@app.command(epilog="Example: mashbox run smollm2-135m --port 9000")
+def run(  # noqa: PLR0913 - one parameter an option
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            help="A known model's id, a .gguf file, a folder with safetensors, or a hub id. "
+            "Default: smollm2-135m.",
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Loopback address to listen on.",
+            callback=_check_host,
+            rich_help_panel="Server",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            help="Port to listen on; 0 takes a free one.",
+            min=0,
+            max=65535,
+            rich_help_panel="Server",
+        ),
+    ] = 8000,
+    ctx: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens of one request, prompt and answer together. Default: what fits in "
+            "memory, at most the model's maximum.",
+            min=16,
+            rich_help_panel="Model",
+        ),
+    ] = None,
+    slots: Annotated[
+        int,
+        typer.Option(help="Requests decoded together.", min=1, max=256, rich_help_panel="Model"),
+    ] = 4,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="auto, cpu, cuda, cuda:N or mps.",
+            callback=_check_device,
+            rich_help_panel="Model",
+        ),
+    ] = "auto",
+    dtype: Annotated[
+        Dtype,
+        typer.Option(help="Arithmetic of the weights.", rich_help_panel="Model"),
+    ] = Dtype.auto,
+) -> None:
+    """Load a model and serve it."""
+    from mashbox.console import Console, set_up_logging
+    from mashbox.start import ModelOptions, StartError, start
+
+    set_up_logging()
+    # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Console()
+    try:
+        start(console, model, host, port, ModelOptions(ctx, slots, device, dtype.value))
+    except StartError as error:
+        console.error(str(error))
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        console.error("stopped")
+        raise typer.Exit(130) from None
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,96 @@
+"""What fits: free memory against a model's estimate, before any weight is read."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from engine.errors import ModelError
+from engine.model_files import ModelHeader, estimate_memory
+
+_CTX_STEP = 256
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def free_bytes(device: str) -> int | None:
+    """Free memory where the model will live; None when it cannot be told."""
+    if device in ("auto", "cuda") or device.startswith("cuda:"):
+        gpu = _gpu_free(device.partition(":")[2] or "0")
+        if gpu is not None or device != "auto":
+            return gpu
+    return _host_free() if device in ("auto", "cpu") else None
+
+
+def _host_free() -> int:
+    free = psutil.virtual_memory().available
+    with contextlib.suppress(OSError, ValueError):
+        # In a container the limit counts, not the machine.
+        limit = int((_CGROUP / "memory.max").read_text())
+        free = min(free, limit - int((_CGROUP / "memory.current").read_text()))
+    return free
+
+
+def _gpu_free(index: str) -> int | None:
+    query = [
+        "nvidia-smi",
+        f"--id={index}",
+        "--query-gpu=memory.free",
+        "--format=csv,noheader,nounits",
+    ]
+    with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
+        done = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+        return int(done.stdout.split()[0]) * 2**20
+    return None
+
+
+def choose_ctx(
+    name: str, header: ModelHeader, wanted: int | None, slots: int, dtype: str, free: int | None
+) -> int:
+    """Give the context length to run: the wanted one, or the largest that fits.
+
+    Raises ModelError, with advice, when the wanted one is beyond the model or does not fit.
+    """
+    if wanted is not None and wanted > header.max_context:
+        raise ModelError(
+            f"{name} has a context of at most {header.max_context} tokens. "
+            f"Pass --ctx {header.max_context} or less."
+        )
+    largest = header.max_context if free is None else _largest(header, slots, dtype, free)
+    ctx = wanted or min(header.max_context, largest)
+    if ctx > largest or ctx < 1:
+        raise ModelError(_does_not_fit(name, header, wanted or _CTX_STEP, slots, dtype, free or 0))
+    return ctx
+
+
+def _largest(header: ModelHeader, slots: int, dtype: str, free: int) -> int:
+    """The largest context whose estimate fits `free`, in whole steps unless it is the maximum."""
+    if estimate_memory(header, header.max_context, slots, dtype).total_bytes <= free:
+        return header.max_context
+    fixed = estimate_memory(header, 0, slots, dtype).total_bytes
+    step = estimate_memory(header, _CTX_STEP, slots, dtype).cache_bytes
+    return max(0, (free - fixed) // step) * _CTX_STEP
+
+
+def _does_not_fit(
+    name: str, header: ModelHeader, ctx: int, slots: int, dtype: str, free: int
+) -> str:
+    estimate = estimate_memory(header, ctx, slots, dtype)
+    cache = _gb(estimate.cache_bytes)
+    text = (
+        f"{name} needs about {_gb(estimate.total_bytes)} GB (weights "
+        f"{_gb(estimate.weights_bytes)}, cache {slots} × {ctx} tokens {cache}); "
+        f"{_gb(free)} GB is free."
+    )
+    for fewer in range(slots, 0, -1):
+        if fit := _largest(header, fewer, dtype, free):
+            needs = _gb(estimate_memory(header, fit, fewer, dtype).total_bytes)
+            slots_advice = "" if fewer == slots else f" --slots {fewer}"
+            return f"{text} Try --ctx {min(fit, ctx)}{slots_advice} (needs {needs} GB)."
+    return f"{text} Take a smaller model."
+
+
+def _gb(count: int) -> str:
+    return f"{count / 1e9:.1f}"

@@ -1,0 +1,135 @@
+"""Runs one server: bind first, then load, serve, and on a signal drain and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Generator
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from engine.engine import Engine
+from mashbox.console import Console
+
+DRAIN_SECONDS = 10.0
+# What a connection may still need once its answer is out.
+_CLOSE_SECONDS = 2
+
+
+class AddressInUse(Exception):
+    """The address to bind is taken; the message says by whom, if that can be told."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bind the listening socket; raises AddressInUse, and OSError for an address not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        # Another process may be bound without listening; only this tells.
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        if error.errno != 98:
+            raise
+        raise AddressInUse(_in_use(host, port)) from None
+    return sock
+
+
+def _in_use(host: str, port: int) -> str:
+    pid = _listener_pid(port)
+    other = f"the other server (pid {pid})" if pid else "the other server"
+    return f"{host}:{port} is in use. Stop {other} or pass --port {port + 1}."
+
+
+def _listener_pid(port: int) -> int | None:
+    """Find the process that listens on `port`, where /proc tells."""
+    with contextlib.suppress(OSError):
+        inodes = {
+            f"socket:[{columns[9]}]"
+            for table in ("/proc/net/tcp", "/proc/net/tcp6")
+            for columns in map(str.split, Path(table).read_text().splitlines()[1:])
+            if columns[3] == "0A" and int(columns[1].rsplit(":", 1)[1], 16) == port
+        }
+        for link in Path("/proc").glob("[0-9]*/fd/*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(link) in inodes:
+                    return int(link.parts[2])
+    return None
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without its own signal handling: it would close sockets before the drain."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+class _Signals:
+    """The first SIGINT or SIGTERM asks to stop, the second one stops at once."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._received)
+
+    def _received(self) -> None:
+        if self.stop.is_set():
+            # The worker ends by itself when its pipe closes.
+            self._console.line("stopped at once")
+            os._exit(130)
+        self.stop.set()
+
+
+async def serve(app: ASGIApp, engine: Engine, sock: socket.socket, console: Console) -> None:
+    """Serve until a signal; raises ModelError when the model cannot be loaded."""
+    signals = _Signals(console)
+    server = _Uvicorn(_uvicorn_config(app))
+    serving = asyncio.create_task(server.serve(sockets=[sock]))
+    try:
+        if await _load(engine, console, signals.stop):
+            console.ready(sock.getsockname(), engine)
+            await signals.stop.wait()
+        running = engine.health().running + engine.health().waiting
+        console.stopping(running, DRAIN_SECONDS)
+        await engine.drain(DRAIN_SECONDS)
+    finally:
+        await engine.close()
+        server.should_exit = True
+        await serving
+    console.stopped()
+
+
+async def _load(engine: Engine, console: Console, stop: asyncio.Event) -> bool:
+    """Load the model; False when asked to stop meanwhile."""
+    loading = asyncio.ensure_future(engine.start(console.worker_progress))
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if loading.done():
+            loading.result()
+        return loading.done()
+    finally:
+        loading.cancel()
+        stopping.cancel()
+        await asyncio.gather(loading, stopping, return_exceptions=True)
+
+
+def _uvicorn_config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=_CLOSE_SECONDS,
+    )

@@ -1,0 +1,201 @@
+"""WorkerSupervisor: start, death, restart, on a fake worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.config import EngineConfig, ModelSource
+from engine.errors import ModelError
+from engine.messages import (
+    Cancel,
+    Failed,
+    FromWorker,
+    Progress,
+    Ready,
+    SequenceOutput,
+    StepOutput,
+    ToWorker,
+)
+from engine.supervisor import WorkerSupervisor
+
+CONFIG = EngineConfig(ModelSource("m", Path("m.gguf")), ctx=64)
+READY = Ready("{}", None, {}, (0,), 1, 8.0, "cpu", "float32")
+
+
+class FakeWorker:
+    """A worker whose life the test plays."""
+
+    def __init__(
+        self,
+        pid: int,
+        on_message: Callable[[FromWorker], None],
+        on_exit: Callable[[int, list[str]], None],
+    ) -> None:
+        self.pid = pid
+        self.say = on_message
+        self.die = on_exit
+        self.received: list[ToWorker] = []
+        self.stopped = False
+
+    def send(self, message: ToWorker) -> None:
+        self.received.append(message)
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.die(0, [])
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+        self.refuses: ModelError | None = None
+
+    def on_ready(self, ready: Ready) -> None:
+        if self.refuses:
+            raise self.refuses
+        self.heard.append(ready)
+
+    def on_progress(self, progress: Progress) -> None:
+        self.heard.append(progress)
+
+    def on_step(self, step: StepOutput) -> None:
+        self.heard.append(step)
+
+    def on_request_failed(self, failed: Failed) -> None:
+        self.heard.append(failed)
+
+    def on_death(self, reason: str) -> None:
+        self.heard.append(reason)
+
+
+class Stage:
+    """A supervisor with its listener and the workers it has started."""
+
+    def __init__(self) -> None:
+        self.workers: list[FakeWorker] = []
+        self.listener = Listener()
+        self.supervisor = WorkerSupervisor(CONFIG, self.listener, self._start_worker)
+
+    def _start_worker(
+        self,
+        config: EngineConfig,
+        on_message: Callable[[FromWorker], None],
+        on_exit: Callable[[int, list[str]], None],
+    ) -> FakeWorker:
+        assert config is CONFIG
+        self.workers.append(FakeWorker(100 + len(self.workers), on_message, on_exit))
+        return self.workers[-1]
+
+    async def begin(self) -> asyncio.Task[None]:
+        starting = asyncio.create_task(self.supervisor.start())
+        await settle()
+        return starting
+
+
+async def settle() -> None:
+    """Let everything run that is ready to run."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    return Stage()
+
+
+async def ready_stage(stage: Stage) -> Stage:
+    starting = await stage.begin()
+    stage.workers[0].say(READY)
+    await starting
+    return stage
+
+
+async def test_start_returns_when_the_worker_is_ready(stage: Stage) -> None:
+    starting = await stage.begin()
+    stage.workers[0].say(Progress("loading", 1, 2))
+    await settle()
+    assert not starting.done()
+    stage.workers[0].say(READY)
+    await starting
+    assert stage.listener.heard == [Progress("loading", 1, 2), READY]
+    assert stage.supervisor.pid == 100
+
+
+async def test_a_failed_load_is_a_model_error(stage: Stage) -> None:
+    starting = await stage.begin()
+    stage.workers[0].say(Failed("no such tensor"))
+    stage.workers[0].die(0, [])
+    with pytest.raises(ModelError, match="no such tensor"):
+        await starting
+    await settle()
+    assert len(stage.workers) == 1
+
+
+async def test_death_while_loading_tells_the_workers_last_lines(stage: Stage) -> None:
+    starting = await stage.begin()
+    stage.workers[0].die(-9, ["line one", "line two"])
+    with pytest.raises(ModelError, match=r"line one\nline two\n.*signal 9, probably out of memory"):
+        await starting
+    assert len(stage.workers) == 1
+
+
+async def test_a_broken_template_found_at_ready_is_a_start_failure(stage: Stage) -> None:
+    stage.listener.refuses = ModelError("template line 3")
+    starting = await stage.begin()
+    stage.workers[0].say(READY)
+    with pytest.raises(ModelError, match="template line 3"):
+        await starting
+
+
+async def test_a_dead_worker_is_started_again_and_counted(stage: Stage) -> None:
+    await ready_stage(stage)
+    stage.workers[0].die(-11, [])
+    await settle()
+    assert len(stage.workers) == 2
+    assert stage.supervisor.restarts == 1
+    assert stage.supervisor.pid == 101
+    assert stage.listener.heard[-1] == "The model worker stopped (signal 11)."
+    stage.workers[1].say(READY)
+    await settle()
+    assert stage.listener.heard[-1] == READY
+
+
+async def test_a_worker_that_dies_again_before_it_is_ready_waits_longer(stage: Stage) -> None:
+    await ready_stage(stage)
+    stage.workers[0].die(-11, [])
+    await settle()
+    stage.workers[1].die(1, ["broken"])
+    await settle()
+    assert len(stage.workers) == 2
+    assert stage.supervisor.pid is None
+    assert stage.supervisor.restarts == 2
+    await stage.supervisor.close()
+
+
+async def test_messages_of_a_running_worker_reach_the_listener(stage: Stage) -> None:
+    await ready_stage(stage)
+    step = StepOutput(1.0, (SequenceOutput("r", (5,), 1),))
+    stage.workers[0].say(step)
+    stage.workers[0].say(Failed("bad", "r"))
+    await settle()
+    assert stage.listener.heard[1:] == [step, Failed("bad", "r")]
+
+
+async def test_what_is_sent_goes_to_the_living_worker_only(stage: Stage) -> None:
+    stage.supervisor.send(Cancel("early"))
+    await ready_stage(stage)
+    stage.supervisor.send(Cancel("x"))
+    assert stage.workers[0].received == [Cancel("x")]
+
+
+async def test_close_stops_the_worker_and_starts_no_other(stage: Stage) -> None:
+    await ready_stage(stage)
+    await stage.supervisor.close()
+    await settle()
+    assert stage.workers[0].stopped
+    assert len(stage.workers) == 1
+    assert stage.supervisor.restarts == 0
