@@ -49,6 +49,19 @@ def test_document_is_valid_openapi_3_1(document: Json) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
+def test_routes(document: Json) -> None:
+    assert {f"{op.method} {op.path}" for op in operations(document)} == {
+        "GET /v1/health",
+        "HEAD /v1/health",
+        "GET /health",
+        "GET /",
+        "GET /v1/models",
+        "GET /v1/models/{model}",
+        "POST /v1/chat/completions",
+        "GET /openapi.json",
+    }
+
+
 def test_every_reference_resolves_and_every_component_is_used(document: Json) -> None:
     used = reached(document, document["paths"])
     parts = document["components"].items()

@@ -54,7 +54,10 @@ def test_a_file_that_is_not_generated_is_found_and_removed(
 def test_output_does_not_depend_on_the_folder_or_its_settings(
     contract: str, rendered: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = "[tool.ruff]\nline-length = 40\n[tool.datamodel-codegen]\nsnake-case-field = true\n"
+    settings = """
+        tool.datamodel-codegen.use-one-literal-as-default = true
+        tool.ruff.format.quote-style = "single"
+    """
     (tmp_path / "pyproject.toml").write_text(settings)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)

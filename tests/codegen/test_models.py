@@ -7,8 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
@@ -33,12 +31,29 @@ VALID: dict[str, Json] = {
     "TextFormat": {"type": "text"},
 }
 FIELDS = [(name, field) for name in VALID for field in SCHEMAS[name]["properties"]]
-NUMBERS = [0, 1, -1, 2, 4, 1.0, 0.0, 4.5, -2, 2.5, 1e-9, 2**63, -(2**63), 2**64 - 1, 2**64, 1e30]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    4,
+    1.0,
+    0.0,
+    4.5,
+    -2,
+    2.5,
+    1e-9,
+    1e30,
+    -(2**63),
+    -(2**63) - 1,
+    2**64 - 1,
+    2**64,
+]
 WORDS = ["", "a", "text", "user", "auto", "function", "4", "true"]
 PARTS = [{"type": "text", "text": "a"}, {"type": "image_url"}, {"type": "text"}, {"name": "f"}]
 CALLS = [{"function": {"name": "f", "arguments": "{}"}}, {"function": {"arguments": 5}}]
-LEAVES = st.sampled_from([None, True, False, *NUMBERS, *WORDS, *PARTS, *CALLS, *VALID.values()])
-VALUES = st.one_of(LEAVES, st.lists(LEAVES, max_size=3), st.integers(), st.text(max_size=5))
+LEAVES: list[Any] = [None, True, False, *NUMBERS, *WORDS, *PARTS, *CALLS, *VALID.values()]
+VALUES: list[Any] = [*LEAVES, [], *([leaf] for leaf in LEAVES)]
 
 
 def is_valid(model: type[ApiModel], body: Json) -> bool:
@@ -53,14 +68,9 @@ def is_valid(model: type[ApiModel], body: Json) -> bool:
 def test_request_models_agree_with_json_schema(name: str, field: str) -> None:
     model: type[ApiModel] = getattr(models, name)
     validator = Draft202012Validator({**SCHEMAS[name], "components": {"schemas": SCHEMAS}})
-
-    @settings(max_examples=80, deadline=None)
-    @given(VALUES)
-    def agree(value: object) -> None:
+    for value in VALUES:
         body = {**VALID[name], field: value}
-        assert is_valid(model, body) == validator.is_valid(body)
-
-    agree()
+        assert is_valid(model, body) == validator.is_valid(body), value
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
