@@ -20,7 +20,7 @@ from engine.generation import Generation
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from engine.supervisor import StartWorker, WorkerSupervisor
-from engine.tokenizer import EncodedPrompt, Segment, Tokenizer
+from engine.tokenizer import EncodedPrompt, Tokenizer
 from engine.worker_process import WorkerProcess
 
 # Rendering and tokenising hold the interpreter lock for long stretches; more threads only thrash.
@@ -49,15 +49,14 @@ class TextSide:
     @classmethod
     def of(cls, ready: Ready) -> TextSide:
         """Build both; raises ModelError when the tokenizer or the chat template is broken."""
-        template = ChatTemplate(ready)
-        template.check()
-        return cls(ready, Tokenizer(ready), template)
+        tokenizer = Tokenizer(ready)
+        return cls(ready, tokenizer, ChatTemplate(ready, tokenizer))
 
     def encode(self, prompt: ChatPrompt | TextPrompt, limit: int) -> EncodedPrompt:
         """Encode a prompt, keeping at most `limit` ids but counting all; raises BadPrompt."""
         if isinstance(prompt, ChatPrompt):
-            return self.tokenizer.encode(self.template.render(prompt), limit)
-        return self.tokenizer.encode([Segment(prompt.text)], limit, add_special_tokens=True)
+            return self.template.encode(prompt, limit)
+        return self.tokenizer.encode_text(prompt.text, limit)
 
 
 class Answer:

@@ -3,50 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine.config import EngineConfig, ModelSource
 from engine.errors import ModelError
-from engine.messages import (
-    Cancel,
-    Failed,
-    FromWorker,
-    Progress,
-    Ready,
-    SequenceOutput,
-    StepOutput,
-    ToWorker,
-)
+from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput
 from engine.supervisor import WorkerSupervisor
+from tests.engine.fake_worker import FakeWorkers, settle
 
 CONFIG = EngineConfig(ModelSource("m", Path("m.gguf")), ctx=64)
 READY = Ready("{}", None, {}, (0,), 1, 8.0, "cpu", "float32")
-
-
-class FakeWorker:
-    """A worker whose life the test plays."""
-
-    def __init__(
-        self,
-        pid: int,
-        on_message: Callable[[FromWorker], None],
-        on_exit: Callable[[int, list[str]], None],
-    ) -> None:
-        self.pid = pid
-        self.say = on_message
-        self.die = on_exit
-        self.received: list[ToWorker] = []
-        self.stopped = False
-
-    def send(self, message: ToWorker) -> None:
-        self.received.append(message)
-
-    def stop(self) -> None:
-        self.stopped = True
-        self.die(0, [])
 
 
 class Listener:
@@ -76,30 +44,14 @@ class Stage:
     """A supervisor with its listener and the workers it has started."""
 
     def __init__(self) -> None:
-        self.workers: list[FakeWorker] = []
+        self.workers = FakeWorkers()
         self.listener = Listener()
-        self.supervisor = WorkerSupervisor(CONFIG, self.listener, self._start_worker)
-
-    def _start_worker(
-        self,
-        config: EngineConfig,
-        on_message: Callable[[FromWorker], None],
-        on_exit: Callable[[int, list[str]], None],
-    ) -> FakeWorker:
-        assert config is CONFIG
-        self.workers.append(FakeWorker(100 + len(self.workers), on_message, on_exit))
-        return self.workers[-1]
+        self.supervisor = WorkerSupervisor(CONFIG, self.listener, self.workers)
 
     async def begin(self) -> asyncio.Task[None]:
         starting = asyncio.create_task(self.supervisor.start())
         await settle()
         return starting
-
-
-async def settle() -> None:
-    """Let everything run that is ready to run."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 @pytest.fixture

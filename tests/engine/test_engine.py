@@ -1,0 +1,228 @@
+"""Engine: the facade, on a fake worker and a small real tokenizer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from engine.admission import MAX_WAITING_PER_TENANT
+from engine.config import EngineConfig, ModelSource
+from engine.engine import Answer, Engine
+from engine.errors import BadPrompt, ContextOverflow, ModelError, NotReady, QueueFull, WorkerFailed
+from engine.events import Event, Finished, FinishReason, PartDelta, Started
+from engine.messages import Cancel, Failed, SequenceOutput, StepOutput, Submit
+from engine.request import ChatPrompt, GenerationRequest, Message, SamplingParams, TextPrompt
+from tests.engine.fake_worker import FakeWorker, FakeWorkers, settle
+from tests.engine.small_tokenizers import byte_level, ready
+
+CTX = 64
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+
+
+class Stage:
+    """An engine and its worker; `outputs` plays a step."""
+
+    def __init__(self, slots: int = 2) -> None:
+        self.workers = FakeWorkers()
+        config = EngineConfig(ModelSource("m", Path("m.gguf")), ctx=CTX, slots=slots)
+        self.engine = Engine(config, self.workers)
+
+    @property
+    def worker(self) -> FakeWorker:
+        return self.workers[-1]
+
+    async def load(self, template: str = TEMPLATE) -> Stage:
+        starting = asyncio.create_task(self.engine.start())
+        await settle()
+        self.worker.say(ready(byte_level(), template))
+        await starting
+        return self
+
+    def outputs(self, *outputs: SequenceOutput) -> None:
+        self.worker.say(StepOutput(1.0, outputs))
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    return await Stage().load()
+
+
+def request(
+    name: str = "r", text: str = "hello", sampling: SamplingParams | None = None
+) -> GenerationRequest:
+    return GenerationRequest(name, TextPrompt(text), sampling or SamplingParams())
+
+
+async def collect(answer: Answer) -> list[Event]:
+    return [event async for event in answer]
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, PartDelta))
+
+
+def ids_of(stage: Stage, text: str) -> tuple[int, ...]:
+    assert stage.engine._text is not None
+    return stage.engine._text.tokenizer.encode_text(text, 99).ids
+
+
+async def test_a_request_reaches_the_worker_and_its_ids_come_back_as_events(stage: Stage) -> None:
+    answer = await stage.engine.generate(request(sampling=SamplingParams(max_tokens=5)))
+    submit = stage.worker.received[0]
+    assert isinstance(submit, Submit)
+    assert (submit.request_id, submit.max_tokens) == ("r", 5)
+    assert submit.prompt_ids == ids_of(stage, "hello")
+
+    ids = ids_of(stage, "hello world")
+    stage.outputs(SequenceOutput("r", ids[:1], 1, started_at=0.5))
+    stage.outputs(SequenceOutput("r", ids[1:], len(ids) + 1, finish="stop"))
+    events = await collect(answer)
+    assert isinstance(events[0], Started)
+    assert text_of(events) == "hello world"
+    assert isinstance(events[-1], Finished)
+    assert events[-1].reason is FinishReason.STOP
+    assert events[-1].usage.completion_tokens == len(ids) + 1
+
+
+async def test_max_tokens_is_clipped_to_the_room_in_the_context(stage: Stage) -> None:
+    await stage.engine.generate(request("a", sampling=SamplingParams(max_tokens=10**9)))
+    await stage.engine.generate(request("b"))
+    room = CTX - len(ids_of(stage, "hello"))
+    assert [m.max_tokens for m in stage.worker.received if isinstance(m, Submit)] == [room, room]
+
+
+async def test_a_prompt_that_leaves_no_room_for_one_token_is_refused(stage: Stage) -> None:
+    fits = "hello" + " hello" * (CTX - 2)
+    assert len(ids_of(stage, fits)) == CTX - 1
+    await stage.engine.generate(request("fits", fits))
+    with pytest.raises(ContextOverflow) as refusal:
+        await stage.engine.generate(request("too long", fits + " hello"))
+    assert (refusal.value.tokens, refusal.value.maximum) == (CTX, CTX - 1)
+
+
+async def test_an_empty_text_prompt_is_refused(stage: Stage) -> None:
+    with pytest.raises(BadPrompt) as refusal:
+        await stage.engine.generate(request(text=""))
+    assert refusal.value.field == "prompt"
+
+
+async def test_a_chat_goes_through_the_template(stage: Stage) -> None:
+    prompt = ChatPrompt((Message("user", "hello"),))
+    await stage.engine.generate(GenerationRequest("r", prompt, SamplingParams()))
+    submit = stage.worker.received[0]
+    assert isinstance(submit, Submit)
+    assert submit.prompt_ids == ids_of(stage, "user: hello\n")
+
+
+async def test_nothing_is_admitted_before_the_model_is_loaded() -> None:
+    stage = Stage()
+    starting = asyncio.create_task(stage.engine.start())
+    await settle()
+    with pytest.raises(NotReady) as refusal:
+        await stage.engine.generate(request())
+    assert refusal.value.retry_after >= 1
+    assert not stage.engine.health().ready
+    assert stage.engine.loaded is None
+    starting.cancel()
+
+
+async def test_a_broken_chat_template_fails_the_start() -> None:
+    with pytest.raises(ModelError):
+        await Stage().load("{% for m in messages %}")
+
+
+async def test_a_stop_string_ends_the_answer_and_frees_the_slot(stage: Stage) -> None:
+    sampling = SamplingParams(stop=(" world",))
+    answer = await stage.engine.generate(request(sampling=sampling))
+    ids = ids_of(stage, "hello world there")
+    stage.outputs(SequenceOutput("r", ids, len(ids), started_at=0.5))
+    events = await collect(answer)
+    assert text_of(events) == "hello"
+    assert isinstance(events[-1], Finished)
+    assert events[-1].stop_sequence == " world"
+    assert stage.worker.received[-1] == Cancel("r")
+    assert stage.engine.health().running == 0
+
+
+async def test_closing_an_answer_cancels_it_once(stage: Stage) -> None:
+    answer = await stage.engine.generate(request())
+    answer.close()
+    answer.close()
+    assert stage.worker.received.count(Cancel("r")) == 1
+    assert stage.engine.health().waiting == 0
+
+
+async def test_outputs_of_requests_that_are_over_are_passed_by(stage: Stage) -> None:
+    (await stage.engine.generate(request())).close()
+    stage.outputs(SequenceOutput("r", (5,), 1, started_at=0.5))
+    await settle()
+    assert stage.engine.health().running == 0
+
+
+async def test_health_counts_running_and_waiting(stage: Stage) -> None:
+    for name in ("a", "b"):
+        await stage.engine.generate(request(name))
+    stage.outputs(SequenceOutput("a", (5,), 1, started_at=0.5))
+    await settle()
+    health = stage.engine.health()
+    assert (health.ready, health.running, health.waiting) == (True, 1, 1)
+    assert health.worker_pid == 100
+
+
+async def test_a_full_queue_refuses(stage: Stage) -> None:
+    for number in range(2 + MAX_WAITING_PER_TENANT):
+        await stage.engine.generate(request(f"r{number}"))
+    with pytest.raises(QueueFull):
+        await stage.engine.generate(request("one more"))
+
+
+async def test_a_failed_request_ends_alone(stage: Stage) -> None:
+    bad, good = [await stage.engine.generate(request(name)) for name in ("bad", "good")]
+    stage.worker.say(Failed("out of memory", "bad"))
+    with pytest.raises(WorkerFailed, match="out of memory"):
+        await collect(bad)
+    stage.outputs(SequenceOutput("good", (), 1, finish="stop", started_at=0.5))
+    assert len(await collect(good)) == 2
+
+
+async def test_a_dead_worker_fails_all_and_the_next_one_serves(stage: Stage) -> None:
+    lost = await stage.engine.generate(request("lost"))
+    stage.worker.die(-9, [])
+    with pytest.raises(WorkerFailed, match="signal 9"):
+        await collect(lost)
+    assert not stage.engine.health().ready
+    with pytest.raises(NotReady):
+        await stage.engine.generate(request("meanwhile"))
+    with pytest.raises(NotReady):
+        await stage.engine.wait_until_ready(0.0)
+
+    stage.worker.say(ready(byte_level(), TEMPLATE))
+    await stage.engine.wait_until_ready(5.0)
+    assert stage.engine.health().worker_restarts == 1
+    answer = await stage.engine.generate(request("next"))
+    stage.outputs(SequenceOutput("next", (), 1, finish="stop", started_at=0.5))
+    assert isinstance((await collect(answer))[-1], Finished)
+
+
+async def test_draining_takes_nothing_new_and_waits_for_what_runs(stage: Stage) -> None:
+    answer = await stage.engine.generate(request())
+    draining = asyncio.create_task(stage.engine.drain(timeout=30.0))
+    await settle()
+    assert not draining.done()
+    assert not stage.engine.health().ready
+    with pytest.raises(NotReady, match="stopping"):
+        await stage.engine.generate(request("new"))
+    stage.outputs(SequenceOutput("r", (), 1, finish="stop", started_at=0.5))
+    await draining
+    assert isinstance((await collect(answer))[-1], Finished)
+
+
+async def test_draining_gives_up_after_its_time_and_close_fails_the_rest(stage: Stage) -> None:
+    answer = await stage.engine.generate(request())
+    await stage.engine.drain(timeout=0.0)
+    await stage.engine.close()
+    with pytest.raises(WorkerFailed, match="stopping"):
+        await collect(answer)
+    assert stage.worker.stopped
