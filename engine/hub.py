@@ -31,7 +31,6 @@ def fetch_from_hub(name: str, on_progress: Progress) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
-        HfHubHTTPError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
     )
@@ -53,9 +52,12 @@ def fetch_from_hub(name: str, on_progress: Progress) -> Path:
         raise ModelError(
             f"The hub has no model {name!r}, or it is private. Check the name, or set HF_TOKEN."
         ) from error
-    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+    except Exception as error:
+        # Transports raise classes of their own; a full disk and a cut line end here as well.
+        offline = isinstance(error, LocalEntryNotFoundError)
+        reason = "the hub cannot be reached" if offline else str(error).strip().split("\n")[0]
         raise ModelError(
-            f"{name} is not in the local hub cache and the hub cannot be reached. Check the "
+            f"{name} could not be fetched ({reason[:200] or type(error).__name__}). Check the "
             "network, or pass the path of a .gguf file or of a folder with safetensors."
         ) from error
     return Path(folder)
