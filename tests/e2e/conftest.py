@@ -1,0 +1,15 @@
+"""One server on the real model for all end-to-end tests that do not hurt it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.server import Server
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with Server("smollm2-135m", "--ctx", "2048", "--slots", "8") as running:
+        yield running.wait_ready()

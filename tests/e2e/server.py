@@ -1,0 +1,107 @@
+"""Starts real servers for tests, on free loopback ports."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from types import TracebackType
+
+import httpx
+import psutil
+
+START_SECONDS = 300.0
+_READY = re.compile(r"(http://\S+)")
+
+
+class Server:
+    """`mashbox run` as a process; a context manager that leaves nothing behind."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mashbox", "run", "--port", "0", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: deque[str] = deque(maxlen=200)
+        self._listening = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if _READY.search(line):
+                self._listening.set()
+        self._listening.set()
+
+    @property
+    def output(self) -> str:
+        """Everything it printed."""
+        return "".join(self.lines)
+
+    def wait_ready(self) -> Server:
+        """Wait for the line with the address."""
+        assert self._listening.wait(START_SECONDS), self.output
+        assert _READY.search(self.output), self.output
+        return self
+
+    @property
+    def url(self) -> str:
+        """Its address, once it has said so."""
+        match = _READY.search(self.output)
+        assert match, self.output
+        return match[1]
+
+    def health(self) -> dict[str, object]:
+        """The Health object, whatever the status."""
+        body: dict[str, object] = httpx.get(self.url + "/health", timeout=10).json()
+        return body
+
+    def chat(self, text: str = "Hi", **fields: object) -> httpx.Response:
+        """Ask for a chat completion."""
+        body = {"messages": [{"role": "user", "content": text}], "max_tokens": 8, **fields}
+        return httpx.post(self.url + "/v1/chat/completions", json=body, timeout=120)
+
+    def wait_for_health(self, seconds: float = 120.0, **wanted: object) -> dict[str, object]:
+        """Poll Health until the named fields have the wanted values."""
+        deadline = time.monotonic() + seconds
+        while True:
+            health = self.health()
+            if all(health.get(name) == value for name, value in wanted.items()):
+                return health
+            assert time.monotonic() < deadline, f"{health}\n{self.output}"
+            time.sleep(0.05)
+
+    def descendants(self) -> list[psutil.Process]:
+        """Its child processes."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait; returns the exit code."""
+        self.process.send_signal(number)
+        code = self.process.wait(60)
+        self._reader.join(10)
+        return code
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(60)
+        if error:
+            print(self.output)

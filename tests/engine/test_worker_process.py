@@ -1,0 +1,83 @@
+"""WorkerProcess: a real process, its pipe, its death and its last words."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+from pathlib import Path
+
+import pytest
+
+from engine.config import EngineConfig, ModelSource
+from engine.messages import Failed, FromWorker
+from engine.worker_process import WorkerProcess
+
+PATIENCE = 60.0
+
+
+class Ear:
+    """Hears what a worker says, in order; its end is the tuple (returncode, last lines)."""
+
+    def __init__(self) -> None:
+        self.heard: queue.Queue[FromWorker | tuple[int, list[str]]] = queue.Queue()
+
+    def start(self, path: Path) -> WorkerProcess:
+        config = EngineConfig(ModelSource("m", path), ctx=64)
+        return WorkerProcess(
+            config, self.heard.put, lambda code, lines: self.heard.put((code, lines))
+        )
+
+    def next(self) -> FromWorker | tuple[int, list[str]]:
+        return self.heard.get(timeout=PATIENCE)
+
+
+@pytest.fixture
+def blocked_model(tmp_path: Path) -> Path:
+    """A model file that nobody ever writes: a worker that opens it waits."""
+    path = tmp_path / "never.gguf"
+    os.mkfifo(path)
+    return path
+
+
+def test_a_model_that_cannot_be_loaded_is_reported_and_the_process_ends(tmp_path: Path) -> None:
+    ear = Ear()
+    ear.start(tmp_path / "missing.gguf")
+    failed = ear.next()
+    assert isinstance(failed, Failed)
+    assert "missing.gguf does not exist" in failed.message
+    assert failed.request_id is None
+    assert ear.next() == (0, [])
+
+
+def test_a_killed_worker_is_noticed_with_its_signal(blocked_model: Path) -> None:
+    ear = Ear()
+    worker = ear.start(blocked_model)
+    os.kill(worker.pid, signal.SIGKILL)
+    assert ear.next() == (-signal.SIGKILL, [])
+
+
+def test_sending_to_a_dead_worker_is_harmless(blocked_model: Path) -> None:
+    ear = Ear()
+    worker = ear.start(blocked_model)
+    os.kill(worker.pid, signal.SIGKILL)
+    ear.next()
+    worker.stop()
+
+
+def test_stop_ends_a_worker_that_does_not_listen(blocked_model: Path) -> None:
+    ear = Ear()
+    worker = ear.start(blocked_model)
+    worker.stop(patience=0.0)
+    assert ear.next() == (-signal.SIGKILL, [])
+
+
+def test_the_workers_last_lines_are_kept(blocked_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; print('a last word', file=sys.stderr)")
+    ear = Ear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        worker = ear.start(tmp_path / "missing.gguf")
+    assert isinstance(ear.next(), Failed)
+    assert ear.next() == (0, ["a last word"])
+    assert worker.pid != os.getpid()
