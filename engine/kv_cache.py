@@ -1,0 +1,175 @@
+"""Keys and values of all slots, and the views that one forward pass of the model sees.
+
+The model class keeps its own attention: this cache hands it views of the slot tensors, and masks
+that hide what lies beyond each row's length.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedConfig
+from transformers.cache_utils import Cache, CacheLayerMixin, get_layer_types_and_kwargs
+
+# Views end at a multiple of this many keys: few distinct shapes, and masks whose rows are aligned
+# as CUDA's attention kernels want them.
+_KEY_BLOCK = 64
+_ATTENTION_TYPES = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What one forward pass sees: cache rows `[first, first + n)`, keys `[0, end)`.
+
+    `positions` `[n, q]` is where each row's new tokens go.
+    """
+
+    first: int
+    end: int
+    positions: torch.Tensor
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
+    """One layer's keys and values, `[slots, kv_heads, ctx, dim]` each, allocated at first use."""
+
+    def __init__(self, slots: int, ctx: int) -> None:
+        super().__init__()
+        self._slots = slots
+        self._ctx = ctx
+        self.window: Window | None = None
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Allocate for the shapes of `[rows, kv_heads, q, dim]` states."""
+        self.keys = self._room_for(key_states)
+        self.values = self._room_for(value_states)
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store `[n, kv_heads, q, dim]` states and return views `[n, kv_heads, end, dim]`."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        return self._store(self.keys, key_states), self._store(self.values, value_states)
+
+    def swap(self, a: int, b: int, length: int) -> None:
+        """Exchange the first `length` tokens of two rows."""
+        for room in (self.keys, self.values) if self.is_initialized else ():
+            kept = room[a, :, :length].clone()
+            room[a, :, :length] = room[b, :, :length]
+            room[b, :, :length] = kept
+
+    def get_seq_length(self) -> int:
+        """The end of the window; rows differ, so callers pass positions of their own."""
+        return self.window.end if self.window else 0
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Keys in view and the offset of the first one."""
+        return self.get_seq_length(), 0
+
+    def get_max_length(self) -> int:
+        """Tokens of one slot."""
+        return self._ctx
+
+    def _room_for(self, states: torch.Tensor) -> torch.Tensor:
+        _, heads, _, dim = states.shape
+        shape = (self._slots, heads, self._ctx, dim)
+        if states.device.type != "cpu":
+            return torch.zeros(shape, dtype=states.dtype, device=states.device)
+        # Fresh private pages read as zero and take memory only once written. Masked keys are read
+        # too, so recycled memory, which may hold NaN, would not do.
+        numel = self._slots * heads * self._ctx * dim
+        pages = mmap.mmap(-1, numel * states.element_size(), access=mmap.ACCESS_COPY)
+        return torch.frombuffer(pages, dtype=states.dtype).view(shape)
+
+    def _store(self, room: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        assert self.window is not None
+        positions = self.window.positions
+        rows = room[self.window.first : self.window.first + len(positions)]
+        row_index = torch.arange(len(positions), device=room.device)[:, None]
+        rows[row_index, :, positions] = states.transpose(1, 2)
+        return rows[:, :, : self.window.end]
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """The cache of all slots, in the shape that transformers' models take.
+
+    A slot lives in some row of the tensors. `align` keeps the slots of a forward pass in
+    neighbouring rows, so that the model reads views and no step copies keys or values.
+    """
+
+    def __init__(self, config: PreTrainedConfig, slots: int, ctx: int) -> None:
+        self._mask_sizes = _mask_sizes(config)
+        self._ctx = -(-ctx // _KEY_BLOCK) * _KEY_BLOCK
+        self._row_of = list(range(slots))
+        self._lengths = [0] * slots
+        super().__init__(layers=[SlotLayer(slots, self._ctx) for _ in _layer_types(config)])
+
+    def align(self, slots: Sequence[int]) -> list[int]:
+        """Bring `slots` into neighbouring rows and return them in row order.
+
+        Moves as few rows as possible; they stay where they are, so a move is rare.
+        """
+        count = len(slots)
+        rows = {self._row_of[slot] for slot in slots}
+        starts = range(len(self._row_of) - count + 1)
+        first = max(starts, key=lambda start: len(rows & set(range(start, start + count))))
+        wanted = set(range(first, first + count))
+        for source, target in zip(sorted(rows - wanted), sorted(wanted - rows), strict=True):
+            self._swap(source, target)
+        return sorted(slots, key=self._row_of.__getitem__)
+
+    def open(self, slots: Sequence[int], positions: torch.Tensor, ends: Sequence[int]) -> Window:
+        """Point the next forward pass at aligned `slots`, tokens going to `positions` `[n, q]`.
+
+        `ends` are the lengths of the slots after the pass.
+        """
+        for slot, end in zip(slots, ends, strict=True):
+            self._lengths[slot] = end
+        end = min(-(-max(ends) // _KEY_BLOCK) * _KEY_BLOCK, self._ctx)
+        window = Window(self._row_of[slots[0]], end, positions)
+        for layer in self.layers:
+            layer.window = window
+        return window
+
+    def masks(self, window: Window) -> dict[str, torch.Tensor]:
+        """Boolean masks `[n, 1, q, end]`, true where a query may look, for each attention type."""
+        queries = window.positions[:, None, :, None]
+        keys = torch.arange(window.end, device=queries.device)
+        causal = keys <= queries
+        masks = {}
+        for layer_type, size in self._mask_sizes.items():
+            if layer_type == "sliding_attention":
+                masks[layer_type] = causal & (keys > queries - size)
+            elif layer_type == "chunked_attention":
+                masks[layer_type] = causal & (keys // size == queries // size)
+            else:
+                masks[layer_type] = causal
+        return masks
+
+    def _swap(self, source: int, target: int) -> None:
+        a, b = self._row_of.index(source), self._row_of.index(target)
+        length = max(self._lengths[a], self._lengths[b])
+        for layer in self.layers:
+            layer.swap(source, target, length)
+        self._row_of[a], self._row_of[b] = target, source
+
+
+def models_layers_of(config: PreTrainedConfig) -> bool:
+    """Whether every layer keeps plain keys and values, as the slot tensors hold them."""
+    return set(_layer_types(config)) <= _ATTENTION_TYPES
+
+
+def _layer_types(config: PreTrainedConfig) -> list[str]:
+    types, _ = get_layer_types_and_kwargs(config.get_text_config(decoder=True))
+    return list(types)
+
+
+def _mask_sizes(config: PreTrainedConfig) -> dict[str, int]:
+    types, kwargs = get_layer_types_and_kwargs(config.get_text_config(decoder=True))
+    # transformers calls the size of a chunk sliding_window too.
+    return {t: k.get("sliding_window", 0) for t, k in zip(types, kwargs, strict=True)}

@@ -1,0 +1,201 @@
+"""Choosing the next token of every row from the logits.
+
+Filters follow transformers' logits processors (`generation/logits_process.py`) and their order:
+repetition penalty, OpenAI's frequency and presence penalties, temperature, top_k, top_p, min_p.
+The draw is an exponential race, `argmax p / e` with `e ~ Exp(1)`, the same law as Gumbel-max
+(Maddison et al. 2014, "A* Sampling"). Its noise is a hash of (seed, position, token id), so a text
+depends neither on its batch mates nor on how many steps ran before. Everything stays on the
+device; nothing here waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.request import SamplingParams
+
+_MASK64 = 2**64 - 1
+_TOP_P_STEPS = 20
+
+
+class Sampler:
+    """Draws ids for rows of logits; knows each slot's settings and the tokens to penalise."""
+
+    def __init__(self, slots: int, vocab_size: int, device: torch.device) -> None:
+        self._params = [SamplingParams()] * slots
+        self._shape = (slots, vocab_size)
+        self._device = device
+        # Made when the first request asks for a penalty: most never do.
+        self._seen: torch.Tensor | None = None
+        self._counts: torch.Tensor | None = None
+
+    def begin(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int]) -> None:
+        """Prepare `slot` for a new answer."""
+        self._params[slot] = params
+        if _penalised(params):
+            seen, counts = self._penalty_tables()
+            seen[slot] = False
+            seen[slot, torch.tensor(prompt_ids, device=self._device)] = True
+            counts[slot] = 0
+
+    def sample(
+        self, logits: torch.Tensor, slots: Sequence[int], positions: Sequence[int]
+    ) -> torch.Tensor:
+        """Return ids `[n]` for logits `[n, vocab]`; `positions` are the new tokens' positions."""
+        params = [self._params[slot] for slot in slots]
+        if penalised := [row for row, p in enumerate(params) if _penalised(p)]:
+            logits = self._penalise(logits, penalised, slots)
+        ids = logits.argmax(-1)
+        if drawn := [row for row, p in enumerate(params) if p.temperature > 0]:
+            ids[drawn] = _draw(
+                logits[drawn].float(), [params[row] for row in drawn], [positions[r] for r in drawn]
+            )
+        if penalised:
+            self._remember(ids[penalised], [slots[row] for row in penalised])
+        return ids
+
+    def _penalty_tables(self) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._seen is None or self._counts is None:
+            self._seen = torch.zeros(self._shape, dtype=torch.bool, device=self._device)
+            self._counts = torch.zeros(self._shape, dtype=torch.float32, device=self._device)
+        return self._seen, self._counts
+
+    def _penalise(
+        self, logits: torch.Tensor, rows: Sequence[int], slots: Sequence[int]
+    ) -> torch.Tensor:
+        seen, counts = self._penalty_tables()
+        of_rows = [slots[row] for row in rows]
+        params = [self._params[slot] for slot in of_rows]
+        logits = logits.to(torch.float32, copy=True)
+        logits[rows] = penalise(logits[rows], params, seen[of_rows], counts[of_rows])
+        return logits
+
+    def _remember(self, ids: torch.Tensor, slots: Sequence[int]) -> None:
+        seen, counts = self._penalty_tables()
+        index = torch.tensor(slots, device=self._device)
+        seen[index, ids] = True
+        counts[index, ids] += 1
+
+
+def penalise(
+    logits: torch.Tensor,
+    params: Sequence[SamplingParams],
+    seen: torch.Tensor,
+    counts: torch.Tensor,
+) -> torch.Tensor:
+    """Lower the logits `[n, vocab]` of tokens already used.
+
+    `seen` marks tokens of prompt and answer: a positive logit is divided by repetition_penalty, a
+    negative one multiplied (Keskar et al. 2019, as transformers does). `counts` is how often the
+    answer has each token: `logit - count * frequency_penalty - (count > 0) * presence_penalty`
+    (OpenAI's API reference).
+    """
+    repetition = _column([p.repetition_penalty for p in params], logits)
+    frequency = _column([p.frequency_penalty for p in params], logits)
+    presence = _column([p.presence_penalty for p in params], logits)
+    repeated = torch.where(logits > 0, logits / repetition, logits * repetition)
+    return torch.where(seen, repeated, logits) - counts * frequency - (counts > 0) * presence
+
+
+def keep_top_k(logits: torch.Tensor, top_k: Sequence[int]) -> torch.Tensor:
+    """Keep each row's `top_k` largest logits, and those equal to the last of them."""
+    sizes = [min(k, logits.shape[-1]) for k in top_k]
+    largest = logits.topk(max(sizes)).values
+    last = torch.tensor(sizes, device=logits.device)[:, None] - 1
+    return _keep(logits, logits >= largest.gather(-1, last))
+
+
+def keep_top_p(logits: torch.Tensor, top_p: Sequence[float]) -> torch.Tensor:
+    """Keep the fewest most probable tokens whose probabilities reach `top_p`.
+
+    Nucleus sampling, Holtzman et al. 2019. The least kept probability is found by bisection on its
+    logarithm: a sort takes three times as long on a CPU. Tokens within 1e-4 of that probability,
+    relatively, may stay as well.
+    """
+    probs = logits.softmax(-1)
+    wanted = _column(top_p, logits)
+    high = probs.max(-1, keepdim=True).values
+    # Tokens below this hold less than 1 - top_p together: the threshold cannot be lower.
+    low = torch.minimum((1 - wanted).clamp(min=1e-9) / probs.shape[-1], high)
+    for _ in range(_TOP_P_STEPS):
+        middle = (low * high).sqrt()
+        enough = (probs * (probs >= middle)).sum(-1, keepdim=True) >= wanted
+        low, high = torch.where(enough, middle, low), torch.where(enough, high, middle)
+    return _keep(logits, probs >= low)
+
+
+def keep_min_p(logits: torch.Tensor, min_p: Sequence[float]) -> torch.Tensor:
+    """Keep tokens at least `min_p` times as probable as the likeliest one (Nguyen et al. 2024)."""
+    floor = logits.max(-1, keepdim=True).values + _column(min_p, logits).log()
+    return _keep(logits, logits >= floor)
+
+
+def exponential_noise(
+    seeds: Sequence[int], positions: Sequence[int], vocab_size: int, device: torch.device
+) -> torch.Tensor:
+    """Return Exp(1) noise `[n, vocab]` in float32, a function of seed, position and token id only.
+
+    Seeds are taken modulo 2^64. The hash is lowbias32 (Wellons 2018) over the token id, once with
+    each half of a 64-bit key that SplitMix64 (Steele et al. 2014) makes of seed and position.
+    """
+    keys = [_key(seed, position) for seed, position in zip(seeds, positions, strict=True)]
+    halves = torch.tensor(keys, device=device).view(torch.int32).view(-1, 2)
+    token_ids = torch.arange(vocab_size, dtype=torch.int32, device=device)
+    bits = _mix32(_mix32(token_ids ^ halves[:, :1]) ^ halves[:, 1:])
+    uniform = ((bits & 0x7FFFFFFF).float() + 0.5) * 2**-31
+    return -torch.log1p(-uniform.clamp_(max=1 - 2**-24))
+
+
+def _draw(
+    logits: torch.Tensor, params: Sequence[SamplingParams], positions: Sequence[int]
+) -> torch.Tensor:
+    # The largest logit becomes 0 first: a tiny temperature then cannot overflow.
+    temperature = _column([p.temperature for p in params], logits).clamp(min=1e-30)
+    logits = (logits - logits.max(-1, keepdim=True).values) / temperature
+    if rows := [row for row, p in enumerate(params) if p.top_k > 0]:
+        logits[rows] = keep_top_k(logits[rows], [params[row].top_k for row in rows])
+    if rows := [row for row, p in enumerate(params) if p.top_p < 1]:
+        logits[rows] = keep_top_p(logits[rows], [params[row].top_p for row in rows])
+    if rows := [row for row, p in enumerate(params) if p.min_p > 0]:
+        logits[rows] = keep_min_p(logits[rows], [params[row].min_p for row in rows])
+    seeds = [p.seed for p in params]
+    race = exponential_noise(seeds, positions, logits.shape[-1], logits.device)
+    return (logits.exp() / race).argmax(-1)
+
+
+def _penalised(params: SamplingParams) -> bool:
+    return (
+        params.repetition_penalty != 1
+        or params.frequency_penalty != 0
+        or params.presence_penalty != 0
+    )
+
+
+def _keep(logits: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    return logits.masked_fill(~kept, -torch.inf)
+
+
+def _column(values: Sequence[float], like: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32, device=like.device)[:, None]
+
+
+def _key(seed: int, position: int) -> int:
+    """A signed 64-bit key; different for neighbouring seeds and positions."""
+    key = _splitmix64(_splitmix64(seed) + position)
+    return key - 2**64 if key >= 2**63 else key
+
+
+def _splitmix64(state: int) -> int:
+    z = (state + 0x9E3779B97F4A7C15) & _MASK64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & _MASK64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & _MASK64
+    return z ^ (z >> 31)
+
+
+def _mix32(x: torch.Tensor) -> torch.Tensor:
+    # int32 has no unsigned shift in torch: the masks drop the copies of the sign bit.
+    x = (x ^ ((x >> 16) & 0xFFFF)) * 0x7FEB352D
+    x = (x ^ ((x >> 15) & 0x1FFFF)) * (0x846CA68B - 2**32)
+    return x ^ ((x >> 16) & 0xFFFF)

@@ -1,0 +1,203 @@
+"""Continuous batching: which tokens the next device call computes, and what came of them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.config import EngineConfig
+from engine.errors import EngineError
+from engine.messages import SequenceOutput, Submit
+from engine.slot import Sequence, SequenceStatus, Slot
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillChunk:
+    """Prompt tokens `[start, end)` of a sequence; the last chunk is also sampled from."""
+
+    sequence: Sequence
+    slot: int
+    start: int
+    end: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the prompt is complete after this chunk."""
+        return self.end == len(self.sequence.prompt_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRow:
+    """The newest token of a running sequence, at `position` of its slot."""
+
+    sequence: Sequence
+    slot: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's work: at most one prefill chunk, then one token for every running sequence."""
+
+    prefill: PrefillChunk | None
+    decode: tuple[DecodeRow, ...]
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """All sequences of the step, the prefilled one first."""
+        first = [self.prefill.sequence] if self.prefill else []
+        return first + [row.sequence for row in self.decode]
+
+    @property
+    def sampled(self) -> list[Sequence]:
+        """The sequences that get a token, in the order of `ModelRunner.run`'s result."""
+        return [s for s in self.sequences if not self._is_unfinished_prefill(s)]
+
+    def _is_unfinished_prefill(self, sequence: Sequence) -> bool:
+        chunk = self.prefill
+        return chunk is not None and chunk.sequence is sequence and not chunk.is_last
+
+
+class RequestFailed(EngineError):
+    """A step failed because of one request; the others are untouched."""
+
+    def __init__(self, message: str, request_id: str) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+
+
+class ModelRunner(Protocol):
+    """Computes batches; the only one that knows tensors."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Token ids are below it."""
+
+    def run(self, batch: Batch) -> list[int]:
+        """Return one new id for each of `batch.sampled`; raises RequestFailed."""
+
+
+class Scheduler:
+    """Requests wait in order of arrival, take the lowest free slot, and are decoded together."""
+
+    def __init__(
+        self, config: EngineConfig, eos_token_ids: Collection[int], vocab_size: int
+    ) -> None:
+        self.slots = [Slot(index) for index in range(config.slots)]
+        self.waiting: deque[Sequence] = deque()
+        self._ctx = config.ctx
+        self._prefill_chunk = config.prefill_chunk
+        self._eos_token_ids = frozenset(eos_token_ids)
+        self._vocab_size = vocab_size
+        self._prefilling: deque[Sequence] = deque()
+        self._started_at: dict[str, float] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return bool(self.waiting) or any(slot.sequence for slot in self.slots)
+
+    def submit(self, request: Submit) -> None:
+        """Queue a request; raises EngineError when it cannot be run."""
+        self._check(request)
+        self.waiting.append(
+            Sequence(request.request_id, request.prompt_ids, request.max_tokens, request.sampling)
+        )
+
+    def cancel(self, request_id: str) -> None:
+        """Forget a request, waiting or running; an unknown id is ignored."""
+        for sequence in self._all():
+            if sequence.request_id == request_id:
+                self._release(sequence)
+
+    def schedule(self, now: float) -> Batch:
+        """Give free slots to waiting requests at time `now` and pick the next step's tokens."""
+        self._fill_slots(now)
+        return Batch(self._next_chunk(), self._decode_rows())
+
+    def postprocess(self, batch: Batch, sampled: list[int]) -> tuple[SequenceOutput, ...]:
+        """Record what a step computed and report what each request gained."""
+        self._extend_slots(batch)
+        for sequence, token_id in zip(batch.sampled, sampled, strict=True):
+            sequence.append(token_id, self._eos_token_ids)
+        outputs = tuple(self._output(s) for s in batch.sampled) + self._started_without_token()
+        for sequence in batch.sampled:
+            if sequence.status is SequenceStatus.FINISHED:
+                self._release(sequence)
+            elif sequence in self._prefilling:
+                self._prefilling.remove(sequence)
+        return outputs
+
+    def _check(self, request: Submit) -> None:
+        total = len(request.prompt_ids) + request.max_tokens
+        if any(s.request_id == request.request_id for s in self._all()):
+            raise EngineError(f"request id {request.request_id} is already running")
+        if not request.prompt_ids or request.max_tokens < 1:
+            raise EngineError("a request needs at least one prompt token and one token to answer")
+        if total > self._ctx:
+            raise EngineError(f"prompt and answer need {total} tokens, a slot has {self._ctx}")
+        if not all(0 <= token_id < self._vocab_size for token_id in request.prompt_ids):
+            raise EngineError("the prompt holds a token id that the model does not have")
+
+    def _all(self) -> list[Sequence]:
+        return [*self.waiting, *(slot.sequence for slot in self.slots if slot.sequence)]
+
+    def _fill_slots(self, now: float) -> None:
+        for slot in self.slots:
+            if slot.sequence is None and self.waiting:
+                sequence = slot.sequence = self.waiting.popleft()
+                sequence.slot = slot.index
+                slot.token_ids.clear()
+                self._prefilling.append(sequence)
+                self._started_at[sequence.request_id] = now
+
+    def _next_chunk(self) -> PrefillChunk | None:
+        if not self._prefilling:
+            return None
+        sequence = self._prefilling[0]
+        slot = self._slot_of(sequence)
+        start = len(slot.token_ids)
+        end = min(start + self._prefill_chunk, len(sequence.prompt_ids))
+        return PrefillChunk(sequence, slot.index, start, end)
+
+    def _decode_rows(self) -> tuple[DecodeRow, ...]:
+        return tuple(
+            DecodeRow(slot.sequence, slot.index, len(slot.token_ids))
+            for slot in self.slots
+            if slot.sequence and slot.sequence.status is SequenceStatus.DECODE
+        )
+
+    def _extend_slots(self, batch: Batch) -> None:
+        if chunk := batch.prefill:
+            self.slots[chunk.slot].token_ids += chunk.sequence.prompt_ids[chunk.start : chunk.end]
+        for row in batch.decode:
+            self.slots[row.slot].token_ids.append(row.sequence.answer_ids[-1])
+
+    def _output(self, sequence: Sequence) -> SequenceOutput:
+        newest = sequence.answer_ids[-1:] if sequence.finish != "stop" else []
+        return SequenceOutput(
+            request_id=sequence.request_id,
+            token_ids=tuple(newest),
+            completion_tokens=len(sequence.answer_ids),
+            finish=sequence.finish,
+            started_at=self._started_at.pop(sequence.request_id, None),
+        )
+
+    def _started_without_token(self) -> tuple[SequenceOutput, ...]:
+        # Told at once, so that a client behind a long prompt hears that its turn has come.
+        started = list(self._started_at.items())
+        self._started_at.clear()
+        return tuple(SequenceOutput(i, (), 0, started_at=at) for i, at in started)
+
+    def _slot_of(self, sequence: Sequence) -> Slot:
+        return next(slot for slot in self.slots if slot.sequence is sequence)
+
+    def _release(self, sequence: Sequence) -> None:
+        for queue in (self.waiting, self._prefilling):
+            if sequence in queue:
+                queue.remove(sequence)
+        self._started_at.pop(sequence.request_id, None)
+        if sequence.slot is not None:
+            self.slots[sequence.slot].sequence = None

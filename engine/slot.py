@@ -1,0 +1,65 @@
+"""The scheduler's nouns: a sequence of tokens being answered, and the slot it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+from engine.request import SamplingParams
+
+
+class SequenceStatus(Enum):
+    """Where a sequence stands."""
+
+    WAITING = "waiting"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    FINISHED = "finished"
+
+
+@dataclass(eq=False, slots=True)
+class Sequence:
+    """One request as the scheduler runs it.
+
+    `answer_ids` are the sampled ids, an end-of-turn id included; `slot` is the index of the slot
+    it holds.
+    """
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: SamplingParams
+    answer_ids: list[int] = field(default_factory=list)
+    slot: int | None = None
+    finish: Literal["stop", "length"] | None = None
+
+    @property
+    def status(self) -> SequenceStatus:
+        """The state, read off the fields so that it cannot disagree with them."""
+        if self.finish is not None:
+            return SequenceStatus.FINISHED
+        if self.slot is None:
+            return SequenceStatus.WAITING
+        return SequenceStatus.DECODE if self.answer_ids else SequenceStatus.PREFILL
+
+    def append(self, token_id: int, eos_token_ids: Collection[int]) -> None:
+        """Take a sampled id and decide whether it ends the answer."""
+        self.answer_ids.append(token_id)
+        if token_id in eos_token_ids:
+            self.finish = "stop"
+        elif len(self.answer_ids) == self.max_tokens:
+            self.finish = "length"
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """Room for one whole context.
+
+    `token_ids` are the tokens whose keys and values the slot holds; they outlive their sequence.
+    """
+
+    index: int
+    token_ids: list[int] = field(default_factory=list)
+    sequence: Sequence | None = None

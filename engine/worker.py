@@ -1,0 +1,159 @@
+"""The worker process: one model, one loop of drain messages, step, send."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import queue
+import signal
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+from typing import Literal, Protocol
+
+from engine.config import EngineConfig
+from engine.errors import EngineError
+from engine.messages import (
+    Cancel,
+    Failed,
+    FromWorker,
+    Progress,
+    Ready,
+    Shutdown,
+    StepOutput,
+    Submit,
+    ToWorker,
+)
+from engine.scheduler import Batch, ModelRunner, RequestFailed, Scheduler
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Outbox(Protocol):
+    """Where the worker's messages go; a pipe end, or a list in tests."""
+
+    def send(self, message: FromWorker, /) -> None:
+        """Deliver one message."""
+
+
+Inbox = queue.SimpleQueue[ToWorker]
+
+
+def run_worker(connection: Connection, config: EngineConfig) -> None:
+    """Load the model, report Ready, then serve until Shutdown or the pipe's end."""
+    _follow_parent()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        try:
+            runner, ready = _load(connection, config)
+        except Exception as error:
+            connection.send(Failed(_describe(error)))
+            return
+        connection.send(ready)
+        scheduler = Scheduler(config, ready.eos_token_ids, runner.vocab_size)
+        Worker(start_reader(connection), connection, scheduler, runner).serve()
+
+
+def start_reader(connection: Connection) -> Inbox:
+    """Read the pipe in a thread, so that the server's sends never wait for a step to end."""
+    inbox: Inbox = queue.SimpleQueue()
+
+    def read() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                inbox.put(connection.recv())
+        inbox.put(Shutdown())
+
+    threading.Thread(target=read, name="pipe-reader", daemon=True).start()
+    return inbox
+
+
+class Worker:
+    """The loop between the pipe, the scheduler and the model runner."""
+
+    def __init__(
+        self, inbox: Inbox, outbox: Outbox, scheduler: Scheduler, runner: ModelRunner
+    ) -> None:
+        self._inbox = inbox
+        self._outbox = outbox
+        self._scheduler = scheduler
+        self._runner = runner
+
+    def serve(self) -> None:
+        """Run steps while there is work, sleep on the inbox otherwise; returns on Shutdown."""
+        while self._drain():
+            if self._scheduler.has_work:
+                self._step()
+
+    def _drain(self) -> bool:
+        """Handle every waiting message; False when told to leave."""
+        while not (self._inbox.empty() and self._scheduler.has_work):
+            message = self._inbox.get()
+            if isinstance(message, Shutdown):
+                return False
+            self._handle(message)
+        return True
+
+    def _handle(self, message: Submit | Cancel) -> None:
+        if isinstance(message, Cancel):
+            return self._scheduler.cancel(message.request_id)
+        try:
+            self._scheduler.submit(message)
+        except EngineError as error:
+            self._outbox.send(Failed(str(error), message.request_id))
+
+    def _step(self) -> None:
+        batch = self._scheduler.schedule(time.monotonic())
+        try:
+            sampled = self._runner.run(batch)
+        except Exception as error:
+            return self._fail(batch, error)
+        outputs = self._scheduler.postprocess(batch, sampled)
+        self._outbox.send(StepOutput(time.monotonic(), outputs))
+
+    def _fail(self, batch: Batch, error: Exception) -> None:
+        # Who is to blame is known only for RequestFailed; otherwise the whole step is lost.
+        if isinstance(error, RequestFailed):
+            lost = [error.request_id]
+        else:
+            lost = [sequence.request_id for sequence in batch.sequences]
+        for request_id in lost:
+            self._scheduler.cancel(request_id)
+            self._outbox.send(Failed(_describe(error), request_id))
+
+
+def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Ready]:
+    # Imported here: torch takes seconds, and the loop above must run without it.
+    from engine.loader import load_model
+    from engine.model_runner import TransformersRunner
+
+    loaded = load_model(config, lambda done, total: _report(connection, "loading", done, total))
+    runner = TransformersRunner(loaded.model, config)
+    runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))
+    return runner, Ready(
+        tokenizer_json=loaded.tokenizer_json,
+        chat_template=loaded.chat_template,
+        special_tokens=loaded.special_tokens,
+        eos_token_ids=loaded.eos_token_ids,
+        weight_bytes=loaded.weight_bytes,
+        bits_per_weight=loaded.bits_per_weight,
+        device=str(loaded.model.device),
+        dtype=str(loaded.model.dtype).removeprefix("torch."),
+    )
+
+
+def _report(
+    connection: Connection, stage: Literal["loading", "warm-up"], done: int, total: int
+) -> None:
+    connection.send(Progress(stage, done, total))
+
+
+def _follow_parent() -> None:
+    # Ctrl-C goes to the whole foreground group: the server decides when its worker leaves.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _describe(error: Exception) -> str:
+    return str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.config import EngineConfig, ModelSource
+from engine.messages import Submit
+from engine.model_runner import SequenceForward, SlotForward, TransformersRunner
+from engine.request import SamplingParams
+from engine.scheduler import Batch, PrefillChunk, RequestFailed, Scheduler
+from engine.slot import Sequence as TokenSequence
+from tests.engine.tiny_models import CONFIGS, VOCAB, generate, tiny_model
+
+BATCHED = ["llama", "qwen3", "mistral", "gemma2", "gemma3", "gpt_oss", "qwen3_moe", "gpt2", "opt"]
+ONE_BY_ONE = ["qwen3_next", "mamba", "jamba", "bloom"]
+NAMES = BATCHED + ONE_BY_ONE
+
+
+def config(slots: int = 4, prefill_chunk: int = 5) -> EngineConfig:
+    source = ModelSource("tiny", Path("tiny"))
+    return EngineConfig(source, ctx=128, slots=slots, prefill_chunk=prefill_chunk)
+
+
+def answers(
+    runner: TransformersRunner, settings: EngineConfig, requests: Sequence[Submit]
+) -> dict[str, list[int]]:
+    scheduler = Scheduler(settings, (), runner.vocab_size)
+    got: dict[str, list[int]] = {request.request_id: [] for request in requests}
+    for request in requests:
+        scheduler.submit(request)
+    while scheduler.has_work:
+        batch = scheduler.schedule(0.0)
+        for output in scheduler.postprocess(batch, runner.run(batch)):
+            got[output.request_id] += output.token_ids
+    return got
+
+
+def mixed_requests(sampling: SamplingParams, count: int = 8) -> list[Submit]:
+    rnd = random.Random(3)
+    lengths = [(rnd.randint(1, 30), rnd.randint(1, 25)) for _ in range(count)]
+    prompts = [tuple(rnd.randrange(1, VOCAB) for _ in range(prompt)) for prompt, _ in lengths]
+    return [
+        Submit(str(i), prompt, answer, sampling)
+        for i, (prompt, (_, answer)) in enumerate(zip(prompts, lengths, strict=True))
+    ]
+
+
+def test_every_tiny_model_is_tried() -> None:
+    assert sorted(NAMES) == sorted(CONFIGS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_path_is_batched_where_the_class_allows_it(name: str) -> None:
+    forward = TransformersRunner(tiny_model(name), config()).forward
+    assert isinstance(forward, SlotForward if name in BATCHED else SequenceForward)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_greedy_answers_of_mixed_requests_equal_generate(name: str) -> None:
+    requests = mixed_requests(SamplingParams())
+    model = tiny_model(name)
+    expected = {r.request_id: generate(model, list(r.prompt_ids), r.max_tokens) for r in requests}
+    runner = TransformersRunner(tiny_model(name), config())
+    assert answers(runner, config(), requests) == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_greedy_answer_alone_equals_generate(name: str) -> None:
+    request = mixed_requests(SamplingParams())[3]
+    expected = generate(tiny_model(name), list(request.prompt_ids), request.max_tokens)
+    runner = TransformersRunner(tiny_model(name), config())
+    assert answers(runner, config(), [request]) == {request.request_id: expected}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@torch.inference_mode()
+def test_logits_of_chunked_prefill_equal_whole_prefill(name: str) -> None:
+    model = tiny_model(name)
+    prompt = list(range(3, 40))
+    expected = model(input_ids=torch.tensor([prompt])).logits[:, -1]
+    forward = TransformersRunner(model, config()).forward
+    for start in range(0, len(prompt), 7):
+        logits = forward.prefill(2, prompt[start : start + 7], start)
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3_next"])
+def test_sampled_text_does_not_depend_on_batch_mates_or_slot(name: str) -> None:
+    sampling = SamplingParams(temperature=1.0, top_p=0.9, seed=2**64 - 1, frequency_penalty=0.5)
+    runner = TransformersRunner(tiny_model(name), config())
+    requests = mixed_requests(sampling)
+    together = answers(runner, config(), requests)
+    alone = [answers(runner, config(), [request]) for request in requests]
+    assert together == {k: v for answer in alone for k, v in answer.items()}
+
+
+@torch.inference_mode()
+def test_rows_of_scattered_slots_are_returned_in_the_order_asked() -> None:
+    model = tiny_model("llama")
+    forward = SlotForward(model, slots=6, ctx=64)
+    prompts = {slot: [slot + 1, 5, 9][: 1 + slot % 3] for slot in (0, 2, 3, 5)}
+    for slot, prompt in prompts.items():
+        forward.prefill(slot, prompt, 0)
+    for slots in ([5, 0, 3], [2, 5], [3, 2, 0, 5]):
+        logits = forward.decode(slots, [7] * len(slots), [len(prompts[s]) for s in slots])
+        for slot, row in zip(slots, logits, strict=True):
+            alone = model(input_ids=torch.tensor([[*prompts[slot], 7]])).logits[0, -1]
+            torch.testing.assert_close(row, alone, atol=1e-4, rtol=1e-4)
+
+
+def test_warm_up_reports_each_step_and_leaves_no_trace() -> None:
+    runner = TransformersRunner(tiny_model("llama"), config())
+    steps: list[tuple[int, int]] = []
+    runner.warm_up(lambda done, total: steps.append((done, total)))
+    request = mixed_requests(SamplingParams())[0]
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    expected = generate(tiny_model("llama"), list(request.prompt_ids), request.max_tokens)
+    assert answers(runner, config(), [request]) == {request.request_id: expected}
+
+
+def test_failing_prefill_blames_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = TransformersRunner(tiny_model("llama"), config())
+
+    def out_of_memory(*_: object) -> torch.Tensor:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(runner.forward, "prefill", out_of_memory)
+    sequence = TokenSequence("a", (1, 2), 3, SamplingParams())
+    with pytest.raises(RequestFailed, match="out of memory") as caught:
+        runner.run(Batch(PrefillChunk(sequence, 0, 0, 2), ()))
+    assert caught.value.request_id == "a"

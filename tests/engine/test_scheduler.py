@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.config import EngineConfig, ModelSource
+from engine.errors import EngineError
+from engine.messages import SequenceOutput, Submit
+from engine.request import SamplingParams
+from engine.scheduler import Batch, Scheduler
+
+EOS = 99
+VOCAB = 100
+
+
+class CountingRunner:
+    """Answers 1, 2, 3 ... in every sequence, or what `script` says, and records its batches."""
+
+    vocab_size = VOCAB
+
+    def __init__(self, script: dict[str, list[int]] | None = None) -> None:
+        self.script = script or {}
+        self.batches: list[Batch] = []
+
+    def run(self, batch: Batch) -> list[int]:
+        self.batches.append(batch)
+        ids = []
+        for sequence in batch.sampled:
+            done = len(sequence.answer_ids)
+            ids.append(self.script.get(sequence.request_id, list(range(1, 50)))[done])
+        return ids
+
+
+def scheduler(**changes: Any) -> Scheduler:
+    settings: dict[str, Any] = {"ctx": 64, "slots": 2, "prefill_chunk": 4, **changes}
+    return Scheduler(EngineConfig(ModelSource("m", Path("m")), **settings), (EOS,), VOCAB)
+
+
+def submit(request_id: str, prompt: int = 3, max_tokens: int = 4) -> Submit:
+    return Submit(request_id, tuple(range(1, prompt + 1)), max_tokens, SamplingParams())
+
+
+def step(s: Scheduler, runner: CountingRunner, now: float = 0.0) -> tuple[SequenceOutput, ...]:
+    batch = s.schedule(now)
+    return s.postprocess(batch, runner.run(batch))
+
+
+def shape(batch: Batch) -> tuple[str | None, list[str]]:
+    prefill = batch.prefill
+    name = f"{prefill.sequence.request_id}[{prefill.start}:{prefill.end}]" if prefill else None
+    return name, [row.sequence.request_id for row in batch.decode]
+
+
+def run_all(s: Scheduler, runner: CountingRunner) -> dict[str, list[SequenceOutput]]:
+    outputs: dict[str, list[SequenceOutput]] = {}
+    while s.has_work:
+        for output in step(s, runner):
+            outputs.setdefault(output.request_id, []).append(output)
+    return outputs
+
+
+def test_new_scheduler_has_no_work_and_an_empty_batch() -> None:
+    s = scheduler()
+    assert not s.has_work
+    assert s.schedule(0.0) == Batch(None, ())
+
+
+def test_one_request_is_prefilled_then_decoded_to_its_length() -> None:
+    s, runner = scheduler(), CountingRunner()
+    s.submit(submit("a", prompt=3, max_tokens=3))
+    outputs = run_all(s, runner)["a"]
+    assert [o.token_ids for o in outputs] == [(1,), (2,), (3,)]
+    assert [o.completion_tokens for o in outputs] == [1, 2, 3]
+    assert [o.finish for o in outputs] == [None, None, "length"]
+    assert [shape(b) for b in runner.batches] == [("a[0:3]", []), (None, ["a"]), (None, ["a"])]
+    assert [row.position for b in runner.batches for row in b.decode] == [3, 4]
+
+
+def test_end_id_stops_is_not_sent_but_counts() -> None:
+    s = scheduler()
+    s.submit(submit("a"))
+    outputs = run_all(s, CountingRunner({"a": [7, EOS]}))["a"]
+    assert outputs[-1] == SequenceOutput("a", (), 2, "stop")
+
+
+def test_end_id_as_first_token_gives_one_empty_output() -> None:
+    s = scheduler()
+    s.submit(submit("a"))
+    assert step(s, CountingRunner({"a": [EOS]}), 4.0) == (
+        SequenceOutput("a", (), 1, "stop", started_at=4.0),
+    )
+    assert not s.has_work
+
+
+def test_long_prompt_is_cut_in_chunks_while_running_answers_move() -> None:
+    s, runner = scheduler(), CountingRunner()
+    s.submit(submit("a", prompt=2, max_tokens=10))
+    step(s, runner)
+    s.submit(submit("b", prompt=9))
+    for _ in range(4):
+        step(s, runner)
+    assert [shape(b) for b in runner.batches[1:]] == [
+        ("b[0:4]", ["a"]),
+        ("b[4:8]", ["a"]),
+        ("b[8:9]", ["a"]),
+        (None, ["a", "b"]),
+    ]
+
+
+def test_prompts_are_prefilled_one_at_a_time_in_order_of_arrival() -> None:
+    s, runner = scheduler(slots=3), CountingRunner()
+    for name in "abc":
+        s.submit(submit(name, prompt=5))
+    for _ in range(6):
+        step(s, runner)
+    names = [shape(b)[0] for b in runner.batches]
+    assert names == ["a[0:4]", "a[4:5]", "b[0:4]", "b[4:5]", "c[0:4]", "c[4:5]"]
+
+
+def test_first_output_tells_when_the_slot_was_taken_even_before_a_token() -> None:
+    s, runner = scheduler(), CountingRunner()
+    s.submit(submit("a", prompt=5))
+    s.submit(submit("b", prompt=2))
+    first = step(s, runner, now=10.0)
+    assert set(first) == {
+        SequenceOutput("a", (), 0, started_at=10.0),
+        SequenceOutput("b", (), 0, started_at=10.0),
+    }
+    assert step(s, runner, now=11.0) == (SequenceOutput("a", (1,), 1),)
+
+
+def test_request_joins_at_the_next_step_after_a_slot_is_free() -> None:
+    s, runner = scheduler(slots=1), CountingRunner()
+    s.submit(submit("a", max_tokens=2))
+    s.submit(submit("b", max_tokens=1))
+    assert [o.request_id for o in step(s, runner)] == ["a"]
+    assert step(s, runner)[0].finish == "length"
+    assert step(s, runner, now=7.0) == (SequenceOutput("b", (1,), 1, "length", started_at=7.0),)
+
+
+def test_slot_keeps_its_tokens_after_the_finish_until_it_is_taken_again() -> None:
+    s, runner = scheduler(slots=1), CountingRunner()
+    s.submit(submit("a", prompt=3, max_tokens=3))
+    run_all(s, runner)
+    # The last sampled id was never computed, so it is not in the slot.
+    assert s.slots[0].token_ids == [1, 2, 3, 1, 2]
+    s.submit(submit("b", prompt=2))
+    step(s, runner)
+    assert s.slots[0].token_ids == [1, 2]
+
+
+def test_lowest_free_slot_is_taken() -> None:
+    s, runner = scheduler(slots=3), CountingRunner()
+    for name in "abc":
+        s.submit(submit(name, max_tokens=9))
+    step(s, runner)
+    s.cancel("b")
+    s.cancel("a")
+    s.submit(submit("d"))
+    step(s, runner)
+    assert [slot.sequence and slot.sequence.request_id for slot in s.slots] == ["d", None, "c"]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
+def test_cancel_in_any_state_frees_the_slot_and_ends_the_output(steps: int) -> None:
+    s, runner = scheduler(slots=1), CountingRunner()
+    s.submit(submit("a", prompt=9, max_tokens=9))
+    for _ in range(steps):
+        step(s, runner)
+    s.cancel("a")
+    assert not s.has_work
+    s.submit(submit("b", prompt=2, max_tokens=1))
+    assert step(s, runner, now=5.0) == (SequenceOutput("b", (1,), 1, "length", started_at=5.0),)
+
+
+def test_cancelled_waiting_request_never_runs_and_unknown_ids_are_ignored() -> None:
+    s, runner = scheduler(slots=1), CountingRunner()
+    for name in "abc":
+        s.submit(submit(name, max_tokens=1))
+    s.cancel("b")
+    s.cancel("nobody")
+    assert list(run_all(s, runner)) == ["a", "c"]
+
+
+def test_many_requests_over_few_slots_all_finish_once() -> None:
+    s, runner = scheduler(slots=2), CountingRunner()
+    for i in range(9):
+        s.submit(submit(str(i), prompt=1 + i, max_tokens=1 + i % 4))
+    outputs = run_all(s, runner)
+    for i in range(9):
+        answer = [t for o in outputs[str(i)] for t in o.token_ids]
+        assert answer == list(range(1, 2 + i % 4))
+        assert [o.finish for o in outputs[str(i)] if o.finish] == ["length"]
+        assert [o.started_at is not None for o in outputs[str(i)]].count(True) == 1
+    assert all(len(b.decode) <= 2 for b in runner.batches)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        submit("a", prompt=0),
+        submit("a", max_tokens=0),
+        submit("a", prompt=60, max_tokens=5),
+        Submit("a", (1, VOCAB), 2, SamplingParams()),
+        Submit("a", (-1,), 2, SamplingParams()),
+        submit("taken"),
+    ],
+)
+def test_request_that_cannot_run_is_refused(bad: Submit) -> None:
+    s = scheduler()
+    s.submit(submit("taken"))
+    with pytest.raises(EngineError):
+        s.submit(bad)
+    assert len(s.waiting) == 1
+
+
+def test_prompt_and_answer_may_fill_the_slot_exactly() -> None:
+    s = scheduler()
+    s.submit(submit("a", prompt=60, max_tokens=4))
+    assert run_all(s, CountingRunner())["a"][-1].finish == "length"

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from multiprocessing import Pipe
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import engine.worker
+from engine.config import EngineConfig, ModelSource
+from engine.messages import (
+    Cancel,
+    Failed,
+    FromWorker,
+    Progress,
+    Ready,
+    Shutdown,
+    StepOutput,
+    Submit,
+)
+from engine.request import SamplingParams
+from engine.scheduler import Batch, RequestFailed, Scheduler
+from engine.worker import Inbox, Worker, run_worker, start_reader
+
+CONFIG = EngineConfig(ModelSource("m", Path("m")), ctx=32, slots=2)
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self.messages: list[FromWorker] = []
+
+    def send(self, message: FromWorker, /) -> None:
+        self.messages.append(message)
+
+    def failed(self) -> list[str | None]:
+        return [m.request_id for m in self.messages if isinstance(m, Failed)]
+
+    def finished(self) -> list[str]:
+        outputs = [o for m in self.messages if isinstance(m, StepOutput) for o in m.outputs]
+        return [o.request_id for o in outputs if o.finish]
+
+
+class ScriptedRunner:
+    """Answers 5; before a step it raises the next of `errors` or puts `during` into the inbox."""
+
+    vocab_size = 10
+
+    def __init__(self, errors: list[Exception | None] | None = None) -> None:
+        self.errors = errors or []
+        self.during: list[tuple[Inbox, Any]] = []
+
+    def run(self, batch: Batch) -> list[int]:
+        if self.during:
+            inbox, message = self.during.pop(0)
+            inbox.put(message)
+        if self.errors and (error := self.errors.pop(0)):
+            raise error
+        return [5] * len(batch.sampled)
+
+
+def submit(request_id: str, max_tokens: int = 2) -> Submit:
+    return Submit(request_id, (1, 2), max_tokens, SamplingParams())
+
+
+def serve(runner: ScriptedRunner, messages: list[Any], last: str) -> Outbox:
+    """Run a worker over `messages`; it is told to leave when request `last` is over."""
+    inbox: Inbox = queue.SimpleQueue()
+    outbox = Outbox()
+
+    class Closing(Outbox):
+        def send(self, message: FromWorker, /) -> None:
+            outbox.send(message)
+            if last in outbox.finished() or last in outbox.failed():
+                inbox.put(Shutdown())
+
+    for message in messages:
+        inbox.put(message)
+    runner.during = [(inbox, m) for _, m in runner.during]
+    Worker(inbox, Closing(), Scheduler(CONFIG, (), 10), runner).serve()
+    return outbox
+
+
+def test_steps_run_until_all_requests_are_finished() -> None:
+    outbox = serve(ScriptedRunner(), [submit("a"), submit("b", 4)], last="b")
+    assert outbox.finished() == ["a", "b"]
+    times = [m.at for m in outbox.messages if isinstance(m, StepOutput)]
+    assert times == sorted(times)
+
+
+def test_request_sent_during_a_step_joins_and_cancel_takes_effect() -> None:
+    runner = ScriptedRunner()
+    runner.during = [(None, submit("b")), (None, Cancel("a"))]  # type: ignore[list-item]
+    outbox = serve(runner, [submit("a", 20)], last="b")
+    assert outbox.finished() == ["b"]
+
+
+def test_refused_request_fails_alone() -> None:
+    outbox = serve(ScriptedRunner(), [submit("bad", 1000), submit("a")], last="a")
+    assert outbox.failed() == ["bad"]
+    assert outbox.finished() == ["a"]
+
+
+def test_error_of_one_request_leaves_the_others_running() -> None:
+    runner = ScriptedRunner([None, RequestFailed("no room", "b")])
+    outbox = serve(runner, [submit("a", 5), submit("b")], last="a")
+    assert Failed("no room", "b") in outbox.messages
+    assert outbox.finished() == ["a"]
+
+
+def test_error_of_a_whole_step_fails_its_requests_and_the_worker_lives() -> None:
+    runner = ScriptedRunner([None, ValueError("odd")])
+    outbox = serve(runner, [submit("a", 5), submit("b"), submit("c")], last="c")
+    assert outbox.failed() == ["b", "a"]
+    assert Failed("ValueError: odd", "a") in outbox.messages
+    assert outbox.finished() == ["c"]
+
+
+def test_reader_turns_the_end_of_the_pipe_into_shutdown() -> None:
+    ours, theirs = Pipe()
+    inbox = start_reader(theirs)
+    ours.send(Cancel("a"))
+    ours.close()
+    assert inbox.get(timeout=10) == Cancel("a")
+    assert inbox.get(timeout=10) == Shutdown()
+
+
+class FakeRunner(ScriptedRunner):
+    def __init__(self, model: Any, config: EngineConfig) -> None:
+        super().__init__()
+
+    def warm_up(self, on_step: Any) -> None:
+        on_step(1, 1)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, load_model: Any) -> None:
+    """Stand in for the modules that need torch, and keep this process's signal handling."""
+    for name, attributes in {
+        "engine.loader": {"load_model": load_model},
+        "engine.model_runner": {"TransformersRunner": FakeRunner},
+    }.items():
+        module = ModuleType(name)
+        module.__dict__.update(attributes)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(engine.worker, "_follow_parent", lambda: None)
+
+
+def loaded(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
+    on_progress(3, 7)
+    model = SimpleNamespace(device="cpu", dtype="torch.float32")
+    return SimpleNamespace(
+        model=model,
+        tokenizer_json="{}",
+        chat_template=None,
+        special_tokens={"bos_token": "<s>"},
+        eos_token_ids=(5,),
+        weight_bytes=1,
+        bits_per_weight=32.0,
+    )
+
+
+def test_worker_reports_progress_then_ready_then_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, loaded)
+    ours, theirs = Pipe()
+    ours.send(submit("a"))
+    ours.send(Cancel("nobody"))
+    thread = threading.Thread(target=run_worker, args=(theirs, CONFIG))
+    thread.start()
+    messages = [ours.recv() for _ in range(4)]
+    ours.send(Shutdown())
+    thread.join(10)
+    ready = Ready("{}", None, {"bos_token": "<s>"}, (5,), 1, 32.0, "cpu", "float32")
+    assert messages[:3] == [Progress("loading", 3, 7), Progress("warm-up", 1, 1), ready]
+    assert messages[3].outputs[0].finish == "stop"
+    assert not thread.is_alive()
+
+
+def test_load_failure_is_reported_and_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
+        raise ValueError("no such weights")
+
+    install(monkeypatch, broken)
+    ours, theirs = Pipe()
+    run_worker(theirs, CONFIG)
+    assert ours.recv() == Failed("ValueError: no such weights")
+
+
+def test_worker_leaves_quietly_when_the_server_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, loaded)
+    ours, theirs = Pipe()
+    ours.close()
+    run_worker(theirs, CONFIG)
+
+
+def test_loop_and_scheduler_import_without_torch() -> None:
+    code = "import sys, engine.worker; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_worker_process_outlives_ctrl_c() -> None:
+    code = "import os, signal, engine.worker as w; w._follow_parent(); os.kill(os.getpid(), 2)"
+    result = subprocess.run([sys.executable, "-c", code], check=False, env=dict(os.environ))
+    assert result.returncode != -signal.SIGINT
+    assert result.returncode == 0

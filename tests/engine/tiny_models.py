@@ -1,0 +1,103 @@
+"""Random models of real architectures, small enough to run in milliseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    GptOssConfig,
+    JambaConfig,
+    LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+    OPTConfig,
+    PreTrainedModel,
+    Qwen3Config,
+    Qwen3MoeConfig,
+    Qwen3NextConfig,
+)
+
+VOCAB = 97
+_COMMON: dict[str, Any] = {
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 512,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+    # Wide enough for argmax to have clear winners.
+    "initializer_range": 0.3,
+    "tie_word_embeddings": False,
+}
+_WINDOW: dict[str, Any] = {"sliding_window": 6}
+_MOE: dict[str, Any] = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "decoder_sparse_step": 1,
+}
+_LAYERS = ["sliding_attention", "full_attention", "sliding_attention"]
+
+CONFIGS: dict[str, Any] = {
+    "llama": lambda: LlamaConfig(**_COMMON),
+    "qwen3": lambda: Qwen3Config(**_COMMON),
+    "mistral": lambda: MistralConfig(**_COMMON, **_WINDOW),
+    "gemma2": lambda: Gemma2Config(**_COMMON, **_WINDOW, layer_types=_LAYERS),
+    "gemma3": lambda: Gemma3TextConfig(**_COMMON, **_WINDOW, layer_types=_LAYERS),
+    "gpt_oss": lambda: GptOssConfig(
+        **_COMMON, **_WINDOW, layer_types=_LAYERS, num_local_experts=4, num_experts_per_tok=2
+    ),
+    "qwen3_moe": lambda: Qwen3MoeConfig(**_COMMON, **_MOE),
+    "gpt2": lambda: GPT2Config(
+        vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=512, initializer_range=0.3
+    ),
+    "opt": lambda: OPTConfig(
+        **{**_COMMON, "ffn_dim": 48, "word_embed_proj_dim": 32, "init_std": 0.3}
+    ),
+    "qwen3_next": lambda: Qwen3NextConfig(
+        **_COMMON,
+        **_MOE,
+        shared_expert_intermediate_size=16,
+        linear_num_value_heads=4,
+        linear_num_key_heads=2,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+    ),
+    "jamba": lambda: JambaConfig(**_COMMON, attn_layer_period=2, attn_layer_offset=1),
+    "bloom": lambda: BloomConfig(
+        vocab_size=VOCAB, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.3
+    ),
+    "mamba": lambda: MambaConfig(
+        vocab_size=VOCAB, hidden_size=32, state_size=8, num_hidden_layers=2, pad_token_id=0
+    ),
+}
+
+
+def tiny_model(name: str) -> PreTrainedModel:
+    """The same random model for the same name, in eval mode."""
+    torch.set_num_threads(1)
+    torch.manual_seed(7)
+    model = AutoModelForCausalLM.from_config(CONFIGS[name]())
+    return model.eval()
+
+
+def generate(model: PreTrainedModel, prompt: list[int], max_tokens: int) -> list[int]:
+    """What the class's own greedy `generate` answers."""
+    ids = torch.tensor([prompt])
+    mask = torch.ones_like(ids)
+    kwargs: dict[str, Any] = {"do_sample": False, "max_new_tokens": max_tokens}
+    output = model.generate(ids, attention_mask=mask, eos_token_id=None, pad_token_id=0, **kwargs)
+    answer: list[int] = output[0, len(prompt) :].tolist()
+    return answer
