@@ -1,0 +1,28 @@
+"""Turns token ids into text while they arrive."""
+
+from __future__ import annotations
+
+import codecs
+
+from engine.tokenizer import Tokenizer
+
+
+class IncrementalDetokenizer:
+    """One answer's text, a token at a time, at constant cost per token.
+
+    The text of all tokens together is the tokenizer's decoding of all ids, except that an
+    unfinished character at the end is held back until it is complete. Special tokens have no text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._first = True
+
+    def push(self, token_id: int) -> str:
+        """The text that `token_id` completes, often empty inside a character."""
+        if self._tokenizer.is_special(token_id):
+            return ""
+        added = self._tokenizer.token_bytes(token_id, self._first)
+        self._first = False
+        return self._decoder.decode(added)
