@@ -183,6 +183,12 @@ class TransformersRunner:
         return self._sampler.sample(logits, slots, [position + 1 for position in positions])
 
 
+def use_threads(threads: int) -> None:
+    """Compute with `threads` CPU threads; 0 leaves it at one for each physical core."""
+    if threads:
+        torch.set_num_threads(threads)
+
+
 @torch.inference_mode()
 def choose_forward(model: PreTrainedModel, config: EngineConfig) -> Forward:
     """Pick the fastest path that the class's layers fit and whose logits agree with the plain one.

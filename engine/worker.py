@@ -125,8 +125,9 @@ class Worker:
 def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Ready]:
     # Imported here: torch takes seconds, and the loop above must run without it.
     from engine.loader import load_model
-    from engine.model_runner import TransformersRunner
+    from engine.model_runner import TransformersRunner, use_threads
 
+    use_threads(config.threads)
     loaded = load_model(config, lambda done, total: _report(connection, "loading", done, total))
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))

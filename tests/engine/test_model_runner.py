@@ -9,7 +9,7 @@ import torch
 
 from engine.config import EngineConfig, ModelSource
 from engine.messages import Submit
-from engine.model_runner import SequenceForward, SlotForward, TransformersRunner
+from engine.model_runner import SequenceForward, SlotForward, TransformersRunner, use_threads
 from engine.request import SamplingParams
 from engine.scheduler import Batch, PrefillChunk, RequestFailed, Scheduler
 from engine.slot import Sequence as TokenSequence
@@ -133,3 +133,11 @@ def test_failing_prefill_blames_its_request(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(RequestFailed, match="out of memory") as caught:
         runner.run(Batch(PrefillChunk(sequence, 0, 0, 2), ()))
     assert caught.value.request_id == "a"
+
+
+def test_thread_count_is_set_only_when_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    use_threads(0)
+    use_threads(3)
+    assert asked == [3]

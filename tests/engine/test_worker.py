@@ -143,7 +143,10 @@ def install(monkeypatch: pytest.MonkeyPatch, load_model: Any) -> None:
     """Stand in for the modules that need torch, and keep this process's signal handling."""
     for name, attributes in {
         "engine.loader": {"load_model": load_model},
-        "engine.model_runner": {"TransformersRunner": FakeRunner},
+        "engine.model_runner": {
+            "TransformersRunner": FakeRunner,
+            "use_threads": lambda threads: None,
+        },
     }.items():
         module = ModuleType(name)
         module.__dict__.update(attributes)
