@@ -112,6 +112,19 @@ def test_rows_of_scattered_slots_are_returned_in_the_order_asked() -> None:
             torch.testing.assert_close(row, alone, atol=1e-4, rtol=1e-4)
 
 
+def test_noise_is_drawn_for_the_position_of_the_new_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = TransformersRunner(tiny_model("llama"), config())
+    asked: list[Sequence[int]] = []
+
+    def sample(logits: torch.Tensor, slots: Sequence[int], at: Sequence[int]) -> torch.Tensor:
+        asked.append(at)
+        return logits.argmax(-1)
+
+    monkeypatch.setattr(runner._sampler, "sample", sample)
+    answers(runner, config(), [Submit("a", (1, 2, 3), 4, SamplingParams())])
+    assert asked == [[3], [4], [5], [6]]
+
+
 def test_warm_up_reports_each_step_and_leaves_no_trace() -> None:
     runner = TransformersRunner(tiny_model("llama"), config())
     steps: list[tuple[int, int]] = []
