@@ -14,8 +14,10 @@ import tokenizers
 from engine.errors import ModelError
 from engine.messages import Ready
 
-# One `encode` of 8 MB takes 1.2 GB; at this many characters a piece takes a few.
+# One `encode` of 8 MB takes 1.2 GB of memory, so long texts are encoded in pieces.
 PIECE = 32_768
+# Without a place to cut a piece may grow to this, which takes 80 MB.
+LONGEST_PIECE = 16 * PIECE
 
 _EMPTY_MODEL = {"type": "BPE", "vocab": {}, "merges": []}
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -167,10 +169,16 @@ class Tokenizer:
                 continues = True
 
     def _split(self, text: str) -> Iterator[str]:
+        """Cut a long text where its ids stay the same.
+
+        After `LONGEST_PIECE` characters without such a place it is cut anyway: there, and only
+        there, ids may differ from those of the whole.
+        """
         start = 0
         while start < len(text):
-            cut = self._cut.search(text, start + PIECE) if self._cut else None
-            end = cut.start() if cut else len(text)
+            longest = start + LONGEST_PIECE
+            cut = self._cut.search(text, start + PIECE, longest + 1) if self._cut else None
+            end = cut.start() if cut else min(longest, len(text))
             yield text[start:end]
             start = end
 

@@ -19,12 +19,27 @@ CORPUS = [
     "The quick brown fox jumps over the lazy dog, doesn't it? Yes; it does.\n\nIt's 1234 or 56.\n",
     "def add(a, b):\n    return a + b  # adds\n\nfor i in range(10):\n\tprint(add(i, 2))\n",
     "中文没有空格。你好。世界。日本語もある。\nмышь ждёт дым\n",
+    *["the end\n\n"] * 9,
     "user\nassistant\nsystem\nhello world, hello there\n" * 3,
 ]
 
 # Pieces of text that pre-tokenizers, normalizers and byte-wise tokens are touchy about.
 WORDS = [
-    *(" ", "  ", "\n", "\n\n", "\t", "\r\n", "\u00a0", "\u3000", "hello", " world", "it's", "12"),
+    *(
+        " ",
+        "  ",
+        "\n",
+        "\n\n",
+        "\nIt",
+        "\t",
+        "\r\n",
+        "\u00a0",
+        "\u3000",
+        "hello",
+        " world",
+        "it's",
+        "12",
+    ),
     *("é", "e\u0301", "中文", "。", "👩\u200d👩\u200d👧", "🙂", "//", "};", "_", "الس", "\ufffd"),
     *("▁", "x" * 9, *SPECIAL, *ADDED, "<|im_", "|>", "<"),
 ]

@@ -135,9 +135,18 @@ def test_neighbours_of_one_role_are_merged_where_the_template_refuses_them() -> 
 
 
 def test_tool_results_are_never_merged() -> None:
-    turns: list[tuple[Role, str]] = [("user", "a"), ("tool", "b"), ("tool", "c")]
-    with pytest.raises(BadPrompt, match="refuses"):
-        rendered(ALTERNATING, *turns)
+    template = (
+        "{% for m in messages %}{% if m.role == 'user' and not loop.first %}"
+        "{{ raise_exception('one user only') }}{% endif %}[{{ m.role }}:{{ m.content }}]"
+        "{% endfor %}"
+    )
+    turns: list[tuple[Role, str]] = [("user", "a"), ("user", "b"), ("tool", "c"), ("tool", "d")]
+    assert rendered(template, *turns) == "[user:a\n\nb][tool:c][tool:d]"
+
+
+def test_prefill_is_cut_at_its_last_place() -> None:
+    template = "({{ messages[-1].content }}){% for m in messages %}[{{ m.content }}]{% endfor %}"
+    assert rendered(template, ("user", "q"), ("assistant", "a")) == "(a)[q][a"
 
 
 def test_last_assistant_message_is_continued() -> None:

@@ -43,6 +43,7 @@ def cut(text: str, mask: int) -> list[str]:
 @example(["abcd", "ab"], "abc", 0)
 @example(["ab", "abab"], "abab", 0b1111)
 @example(["aab", "b"], "aaab", 0b1111)
+@example(["bbaba", "ba", "ab"], "bbabb", 0b11111)
 def test_result_is_that_of_searching_the_whole_text(stops: list[str], text: str, mask: int) -> None:
     assert streamed(stops, cut(text, mask)) == searched(stops, text)
 

@@ -92,6 +92,24 @@ def test_a_text_that_cannot_be_cut_safely_is_encoded_whole() -> None:
         assert list(tokenizer._split("hello world again")) == ["hello world again"]
 
 
+def test_a_stretch_without_a_place_to_cut_has_a_longest_length() -> None:
+    tokenizer = Tokenizer(ready(byte_level()))
+    with patch("engine.tokenizer.PIECE", 2), patch("engine.tokenizer.LONGEST_PIECE", 4):
+        assert list(tokenizer._split("abcd efghijk")) == ["abcd", " efg", "hijk"]
+        assert tokenizer.decode(plain_ids(tokenizer, "abcd efghijk")) == "abcd efghijk"
+
+
+@pytest.mark.parametrize("text", ["end\n\nend", "end \nend", "end\nend", "hello\nassistant\n"])
+@kinds
+def test_newline_is_cut_from_the_next_word_only_where_no_token_holds_both(
+    kind: str, text: str
+) -> None:
+    tokenizer = Tokenizer(ready(KINDS[kind]()))
+    whole = plain_ids(tokenizer, text)
+    with patch("engine.tokenizer.PIECE", 1):
+        assert plain_ids(tokenizer, text) == whole
+
+
 def test_no_cut_where_a_vocabulary_entry_reaches_over_it() -> None:
     spec = json.loads(byte_level())
     spec["pre_tokenizer"] = byte_level_step(use_regex=False)
