@@ -58,10 +58,11 @@ def choose_ctx(
             f"{name} has a context of at most {header.max_context} tokens. "
             f"Pass --ctx {header.max_context} or less."
         )
-    largest = header.max_context if free is None else _largest(header, slots, dtype, free)
-    ctx = wanted or min(header.max_context, largest)
-    if ctx > largest or ctx < 1:
-        raise ModelError(_does_not_fit(name, header, wanted or _CTX_STEP, slots, dtype, free or 0))
+    if free is None:
+        return wanted or header.max_context
+    ctx = wanted or _largest(header, slots, dtype, free)
+    if not ctx or estimate_memory(header, ctx, slots, dtype).total_bytes > free:
+        raise ModelError(_does_not_fit(name, header, ctx or _CTX_STEP, slots, dtype, free))
     return ctx
 
 

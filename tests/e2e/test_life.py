@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import httpx
 import psutil
@@ -44,8 +45,6 @@ def test_an_answer_that_had_sent_nothing_survives_its_workers_death() -> None:
             "messages": [{"role": "user", "content": "Name three planets."}],
             "max_tokens": 200,
         }
-        import threading
-
         answers: list[httpx.Response] = []
         asking = threading.Thread(
             target=lambda: answers.append(
@@ -79,7 +78,7 @@ def test_a_signal_lets_a_running_answer_end_and_leaves_no_process(number: int) -
             assert [line for line in lines if line][-1] == "data: [DONE]"
         assert server.process.wait(30) == 0
         assert "Traceback" not in server.output
-        gone, alive = psutil.wait_procs(children, timeout=10)
+        _, alive = psutil.wait_procs(children, timeout=10)
         assert not alive
 
 
@@ -90,7 +89,7 @@ def test_a_signal_while_loading_stops_at_once_and_cleanly() -> None:
         children = server.descendants()
         assert server.stop(signal.SIGINT) == 0
         assert "Traceback" not in server.output
-        gone, alive = psutil.wait_procs(children, timeout=10)
+        _, alive = psutil.wait_procs(children, timeout=10)
         assert not alive
 
 
@@ -99,7 +98,7 @@ def test_the_worker_dies_with_a_server_that_is_killed() -> None:
         children = server.descendants()
         server.process.kill()
         server.process.wait(10)
-        gone, alive = psutil.wait_procs(children, timeout=20)
+        _, alive = psutil.wait_procs(children, timeout=20)
         assert not alive
 
 

@@ -1,0 +1,91 @@
+"""The command line: help, versions, and refusals before anything is loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from mashbox import __version__
+from mashbox.cli import app
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+
+
+def test_alone_it_shows_help() -> None:
+    assert "Usage:" in run().output
+
+
+def test_version() -> None:
+    assert run("--version").output == f"mashbox {__version__}\n"
+
+
+def test_help_names_every_option_and_imports_no_torch() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from mashbox.cli import app;"
+        "print(CliRunner().invoke(app, ['run', '--help'], env={'COLUMNS': '200'}).output);"
+        "assert not {'torch', 'transformers', 'connexion'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for option in ("--host", "--port", "--ctx", "--slots", "--device", "--dtype"):
+        assert option in done.stdout
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com", ""])
+def test_a_host_that_others_reach_is_refused_with_2(host: str) -> None:
+    result = run("run", "--host", host)
+    assert result.exit_code == 2
+    assert "no keys" in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--port", "65536"),
+        ("--ctx", "1"),
+        ("--slots", "0"),
+        ("--slots", "x"),
+        ("--device", "gpu"),
+        ("--dtype", "int3"),
+        ("--slot", "1"),
+    ],
+)
+def test_a_bad_option_is_refused_with_2(arguments: tuple[str, str]) -> None:
+    result = run("run", *arguments)
+    assert result.exit_code == 2
+    assert arguments[0] in result.output
+
+
+def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mashbox", "run", "--port", "0", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_an_unknown_model_is_one_sentence_with_a_suggestion() -> None:
+    done = start("smolm2-135m")
+    assert done.returncode == 1
+    assert done.stderr == 'No model "smolm2-135m". Did you mean smollm2-135m?\n'
+
+
+def test_a_file_that_is_no_gguf_says_what_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"PK\x03\x04" + bytes(100))
+    done = start(str(path))
+    assert done.returncode == 1
+    assert done.stderr == f"{path} is not a GGUF file (first bytes 504b0304: a zip).\n"
+
+
+def test_a_missing_file_says_so() -> None:
+    done = start("/no/such/model.gguf")
+    assert (done.returncode, done.stderr) == (1, "/no/such/model.gguf does not exist.\n")

@@ -1,0 +1,101 @@
+"""What fits into memory, and the advice when it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ModelError
+from engine.model_files import ModelHeader, estimate_memory
+from mashbox import memory
+from mashbox.memory import choose_ctx, free_bytes
+
+# 2 × 10 layers × 2 heads × 50 dims × 4 bytes = 8 kB a token; 4 GB of weights in float32.
+HEADER = ModelHeader(
+    architecture="LlamaForCausalLM",
+    max_context=32768,
+    layers=10,
+    cache_layers=10,
+    kv_heads=2,
+    head_dim=50,
+    hidden_size=100,
+    vocab_size=1000,
+    parameters=10**9,
+    weight_file_bytes=2 * 10**9,
+)
+
+
+def needs(ctx: int, slots: int = 4) -> int:
+    return estimate_memory(HEADER, ctx, slots, "float32").total_bytes
+
+
+def choose(wanted: int | None, free: int | None, slots: int = 4) -> int:
+    return choose_ctx("big", HEADER, wanted, slots, "float32", free)
+
+
+def test_without_a_wish_the_models_maximum_is_taken_where_it_fits() -> None:
+    assert choose(None, needs(32768)) == 32768
+    assert choose(None, None) == 32768
+
+
+def test_without_a_wish_less_memory_gives_the_longest_context_that_fits() -> None:
+    assert choose(None, needs(32768) - 1) == 32768 - 256
+    assert choose(None, needs(5000)) == 4864
+
+
+def test_a_wish_that_fits_is_taken_as_it_is() -> None:
+    assert choose(1000, needs(1000)) == 1000
+    with pytest.raises(ModelError):
+        choose(1000, needs(1000) - 1)
+
+
+def test_a_wish_beyond_the_model_is_refused() -> None:
+    with pytest.raises(ModelError, match=r"at most 32768 tokens. Pass --ctx 32768 or less."):
+        choose(32769, None)
+
+
+def test_a_wish_that_does_not_fit_says_what_is_needed_and_what_would_fit() -> None:
+    with pytest.raises(ModelError) as refusal:
+        choose(32768, needs(8192))
+    assert str(refusal.value) == (
+        "big needs about 5.4 GB (weights 4.0, cache 4 × 32768 tokens 1.0); 4.7 GB is free. "
+        "Try --ctx 8192 (needs 4.7 GB)."
+    )
+
+
+def test_fewer_slots_are_advised_where_only_they_help() -> None:
+    with pytest.raises(ModelError, match=r"Try --ctx 256 --slots 1 "):
+        choose(None, needs(300, slots=1))
+
+
+def test_a_model_that_never_fits_is_told_so() -> None:
+    with pytest.raises(ModelError, match=r"Take a smaller model\.$"):
+        choose(None, 10**9)
+
+
+def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    assert (whole := free_bytes("cpu")) and whole > 10**7
+    (tmp_path / "memory.max").write_text("20000000\n")
+    (tmp_path / "memory.current").write_text("5000000\n")
+    assert free_bytes("cpu") == 15_000_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_bytes("cpu") != 15_000_000
+
+
+def test_a_gpus_free_memory_is_asked_of_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "nvidia-smi"
+    fake.write_text("#!/bin/sh\necho 1000\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert free_bytes("cuda:1") == free_bytes("auto") == 1000 * 2**20
+
+
+def test_free_memory_of_an_unknown_device_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert free_bytes("mps") is None
+    assert free_bytes("cuda") is None
+    assert free_bytes("auto")
