@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from engine.admission import Admission
+from engine.allocator import trim_memory
 from engine.chat_template import ChatTemplate
 from engine.config import EngineConfig
 from engine.errors import BadPrompt, ContextOverflow, NotReady, WorkerFailed
@@ -50,7 +51,10 @@ class TextSide:
     def of(cls, ready: Ready) -> TextSide:
         """Build both; raises ModelError when the tokenizer or the chat template is broken."""
         tokenizer = Tokenizer(ready)
-        return cls(ready, tokenizer, ChatTemplate(ready, tokenizer))
+        text = cls(ready, tokenizer, ChatTemplate(ready, tokenizer))
+        # Parsing a vocabulary leaves tens of megabytes behind.
+        trim_memory()
+        return text
 
     def encode(self, prompt: ChatPrompt | TextPrompt, limit: int) -> EncodedPrompt:
         """Encode a prompt, keeping at most `limit` ids but counting all; raises BadPrompt."""

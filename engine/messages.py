@@ -80,7 +80,7 @@ class SequenceOutput:
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """Worker to server, one a step; times are `time.monotonic()` seconds, equal in both processes."""
+    """Worker to server, one a step; times are `time.monotonic()` seconds in both processes."""
 
     at: float
     outputs: tuple[SequenceOutput, ...]

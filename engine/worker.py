@@ -12,6 +12,7 @@ import time
 from multiprocessing.connection import Connection
 from typing import Literal, Protocol
 
+from engine.allocator import trim_memory
 from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.messages import (
@@ -131,6 +132,7 @@ def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Re
     loaded = load_model(config, lambda done, total: _report(connection, "loading", done, total))
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))
+    trim_memory()
     return runner, Ready(
         tokenizer_json=loaded.tokenizer_json,
         chat_template=loaded.chat_template,
