@@ -7,7 +7,6 @@ Writes tests/data/smollm2_llama_cpp_ids.json: for each text its ids with control
 taken as text (`plain`) and as tokens (`control`), both without BOS.
 """
 
-# ruff: noqa: RUF001 (letters of many scripts are the point)
 from __future__ import annotations
 
 import json
