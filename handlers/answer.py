@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from engine.errors import EngineError, NotReady, WorkerFailed
-from engine.events import Event, PartStart
+from engine.events import Event, PartDelta
 from engine.request import GenerationRequest
 from handlers.disconnect import ClientLeft, unless_disconnected
 from handlers.encoder import Encoder
@@ -55,58 +55,70 @@ async def answer(
     Raises EngineError while the status line can still tell it. A request that loses its worker
     is sent again once, from the start, if its client has received no output.
     """
-    running = await engine.generate(request)
-    retry = _Retry(engine, request)
+    attempts = _Attempts(engine, request, await engine.generate(request))
     if stream:
-        return EventStream(_chunks(running, retry, new_encoder()))
-    return _WholeAnswer(running, retry, new_encoder)
+        return EventStream(_chunks(attempts, new_encoder()), on_end=attempts.close)
+    return _WholeAnswer(attempts, new_encoder)
 
 
-class _Retry:
-    """The one second attempt that a request has."""
+class _Attempts:
+    """A running request, and the one second attempt that it has."""
 
-    def __init__(self, engine: GenerationEngine, request: GenerationRequest) -> None:
+    def __init__(
+        self, engine: GenerationEngine, request: GenerationRequest, running: RunningAnswer
+    ) -> None:
         self._engine = engine
         self._request = request
+        self._running = running
         self._left = 1
 
-    async def after(self, error: WorkerFailed) -> RunningAnswer:
+    @property
+    def request_id(self) -> str:
+        return self._request.id
+
+    def events(self) -> AsyncIterator[Event]:
+        """Iterate over the present attempt; raises WorkerFailed."""
+        return aiter(self._running)
+
+    def close(self) -> None:
+        """Free the slot; must be called however the answer ends."""
+        self._running.close()
+
+    async def again(self, error: WorkerFailed) -> None:
         """Start the request again once a worker is ready; raises `error` if that is used up."""
         if not self._left:
             raise error
         self._left -= 1
-        logger.info("%s is sent again: %s", self._request.id, error)
+        # Both attempts have the same id: the lost one must not free the slot of the new one.
+        self.close()
+        logger.info("%s is sent again: %s", self.request_id, error)
         try:
             await self._engine.wait_until_ready(RESTART_SECONDS)
         except NotReady:
             raise error from None
-        return await self._engine.generate(self._request)
+        self._running = await self._engine.generate(self._request)
 
 
-async def _chunks(
-    running: RunningAnswer, retry: _Retry, encoder: Encoder
-) -> AsyncGenerator[bytes, None]:
+async def _chunks(attempts: _Attempts, encoder: Encoder) -> AsyncGenerator[bytes, None]:
     output_sent = False
     try:
         for chunk in encoder.start():
             yield chunk
         while True:
             try:
-                async for event in running:
-                    output_sent = output_sent or isinstance(event, PartStart)
+                async for event in attempts.events():
+                    output_sent = output_sent or isinstance(event, PartDelta)
                     for chunk in encoder.feed(event):
                         yield chunk
                 return
             except WorkerFailed as error:
                 if output_sent:
                     raise
-                running = await retry.after(error)
+                await attempts.again(error)
     except EngineError as error:
-        logger.error("A stream ended in an error: %s", error)
-        for chunk in encoder.fail(api_error(error)):
+        logger.error("%s: the stream ended in an error: %s", attempts.request_id, error)
+        for chunk in encoder.fail(api_error(error, attempts.request_id)):
             yield chunk
-    finally:
-        running.close()
 
 
 class _WholeAnswer(Response):
@@ -114,12 +126,9 @@ class _WholeAnswer(Response):
 
     media_type = "application/json"
 
-    def __init__(
-        self, running: RunningAnswer, retry: _Retry, new_encoder: Callable[[], Encoder]
-    ) -> None:
+    def __init__(self, attempts: _Attempts, new_encoder: Callable[[], Encoder]) -> None:
         super().__init__()
-        self._running = running
-        self._retry = retry
+        self._attempts = attempts
         self._new_encoder = new_encoder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -129,7 +138,7 @@ class _WholeAnswer(Response):
         except ClientLeft:
             return
         finally:
-            self._running.close()
+            self._attempts.close()
         body = result.model_dump_json(exclude_unset=True)
         await Response(body, media_type=self.media_type)(scope, receive, send)
 
@@ -137,8 +146,8 @@ class _WholeAnswer(Response):
         while True:
             encoder = self._new_encoder()
             try:
-                async for event in self._running:
+                async for event in self._attempts.events():
                     encoder.feed(event)
                 return encoder.result()
             except WorkerFailed as error:
-                self._running = await self._retry.after(error)
+                await self._attempts.again(error)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, from_json
 from starlette.types import Receive, Scope
 
 import generated.models
@@ -63,16 +63,26 @@ async def _read(receive: Receive) -> bytes:
 def parse_body(model: type[BaseModel], raw: bytes) -> BaseModel:
     """Parse JSON bytes into `model`; raises ApiError 400 that names the field."""
     raw = raw.removeprefix(_BOM)
+    _refuse_not_numbers(raw)
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:
         raise _refusal(error, raw) from None
 
 
+def _refuse_not_numbers(raw: bytes) -> None:
+    """Refuse NaN and Infinity, which pydantic would take where no number type stands."""
+    if b"NaN" in raw or b"Infinity" in raw:
+        try:
+            from_json(raw, allow_inf_nan=False)
+        except ValueError as error:
+            raise _not_json(str(error)) from None
+
+
 def _refusal(error: ValidationError, raw: bytes) -> ApiError:
     found = error.errors(include_url=False, include_context=False)
     if found[0]["type"] == "json_invalid":
-        return _not_json(found[0])
+        return _not_json(found[0]["msg"].removeprefix("Invalid JSON: "))
     body = _loads(raw)
     paths = [(json_path(body, item["loc"]), _sentence(item)) for item in found]
     # Of a union's branches the one that got furthest says what the client meant.
@@ -84,8 +94,7 @@ def _refusal(error: ValidationError, raw: bytes) -> ApiError:
     return bad_request(f"{name} {' or '.join(sentences)}.", name)
 
 
-def _not_json(item: ErrorDetails) -> ApiError:
-    reason = item["msg"].removeprefix("Invalid JSON: ")
+def _not_json(reason: str) -> ApiError:
     return bad_request(f"The body is not valid JSON: {reason}.", None, "invalid_json")
 
 

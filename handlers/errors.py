@@ -50,21 +50,24 @@ def internal_error(request_id: str | None = None) -> ApiError:
     return ApiError(500, message, type="server_error")
 
 
-def api_error(error: Exception) -> ApiError:
-    """Map any exception to the response it stands for; unknown ones become a plain 500."""
+def api_error(error: Exception, request_id: str | None = None) -> ApiError:
+    """Map any exception to the response it stands for; unknown ones become a plain 500.
+
+    `request_id` is what the log line of a 500 begins with.
+    """
     match error:
         case ApiError():
             return error
         case EngineError():
-            return _engine_error(error)
+            return _engine_error(error, request_id)
         case HTTPException():
             return ApiError(error.status_code, error.detail, headers=dict(error.headers or {}))
         case ProblemException():
             return ApiError(error.status, str(error.detail or error.title))
-    return internal_error()
+    return internal_error(request_id)
 
 
-def _engine_error(error: EngineError) -> ApiError:
+def _engine_error(error: EngineError, request_id: str | None) -> ApiError:
     match error:
         case NotReady():
             headers = {"Retry-After": str(error.retry_after)}
@@ -78,7 +81,7 @@ def _engine_error(error: EngineError) -> ApiError:
             return bad_request(str(error), "messages", "context_length_exceeded")
         case BadPrompt():
             return bad_request(str(error), error.field)
-    return internal_error()
+    return internal_error(request_id)
 
 
 class ErrorBoundary:
@@ -101,9 +104,11 @@ class ErrorBoundary:
         except ClientLeft:
             return
         except Exception as error:
-            answer = api_error(error)
+            request_id = scope.get("request_id")
+            answer = api_error(error, request_id)
             if answer.status == 500:
-                logger.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+                where = (request_id, scope["method"], scope["path"])
+                logger.error("%s: %s %s failed", *where, exc_info=error)
             if started:
                 raise
             await answer.response()(scope, receive, send)

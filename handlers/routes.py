@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -59,7 +58,8 @@ class Routes:
 
     async def head_health(self) -> Response:
         """Tell readiness without a body."""
-        return Response(status_code=200 if self._engine.health().ready else 503)
+        status = 200 if self._engine.health().ready else 503
+        return Response(status_code=status, headers=_retry_after(status))
 
     async def list_models(self) -> Response:
         """List the one model."""
@@ -106,23 +106,23 @@ class Routes:
 
 def _json(model: BaseModel, status: int = 200) -> Response:
     body = model.model_dump_json(exclude_unset=True)
-    headers = {"Retry-After": "1"} if status == 503 else {}
-    return Response(body, status, headers, "application/json")
+    return Response(body, status, _retry_after(status), "application/json")
+
+
+def _retry_after(status: int) -> dict[str, str]:
+    return {"Retry-After": "1"} if status == 503 else {}
 
 
 def _with_model(document: dict[str, Any], model_id: str) -> dict[str, Any]:
     """Put the running model's id where the document names one."""
-    example = document["info"].get("x-mashbox-model")
-    replace: Callable[[Any], Any] = partial(_replace, example, model_id)
-    filled: dict[str, Any] = replace(document)
-    filled["info"]["x-mashbox-model"] = model_id
+    filled: dict[str, Any] = _replace(document["info"]["x-mashbox-model"], model_id, document)
     return filled
 
 
-def _replace(old: str | None, new: str, node: Any) -> Any:
+def _replace(old: str, new: str, node: Any) -> Any:
     match node:
         case dict():
             return {key: _replace(old, new, value) for key, value in node.items()}
         case list():
             return [_replace(old, new, value) for value in node]
-    return new if old is not None and node == old else node
+    return new if node == old else node

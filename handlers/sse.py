@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -26,15 +26,16 @@ def data(model: BaseModel) -> bytes:
 class EventStream(Response):
     """Sends `chunks` as they come, a comment in long silences, and ends when the client leaves.
 
-    `chunks` is closed in every case, so that its `finally` can free what it holds.
+    `on_end` is called in every case: a generator that never began would not run its own `finally`.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, chunks: AsyncGenerator[bytes, None]) -> None:
+    def __init__(self, chunks: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._chunks = chunks
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the whole stream; a client that leaves or stalls only ends it."""
@@ -43,6 +44,7 @@ class EventStream(Response):
         except ClientLeft:
             pass
         finally:
+            self._on_end()
             await self._chunks.aclose()
 
     async def _stream(self, send: Send) -> None:
@@ -88,13 +90,22 @@ class _Wire:
 
     async def watch(self, sender: asyncio.Task[None] | None) -> None:
         """Keep a silent stream alive; cancel the sender when the client reads nothing."""
-        while True:
+        while not await self._stalls():
             await asyncio.sleep(KEEP_ALIVE_SECONDS / 3)
-            now = time.monotonic()
-            if self._sending_since is None:
-                if now - self._last_sent >= KEEP_ALIVE_SECONDS:
+        self.stalled = True
+        if sender:
+            sender.cancel()
+
+    async def _stalls(self) -> bool:
+        """Send the comment that a silence needs; tell whether the client reads nothing."""
+        now = time.monotonic()
+        if self._sending_since is not None:
+            return now - self._sending_since >= SEND_SECONDS
+        if now - self._last_sent >= KEEP_ALIVE_SECONDS:
+            # Nobody watches the watcher: its own send is timed here.
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
                     await self.send(KEEP_ALIVE)
-            elif now - self._sending_since >= SEND_SECONDS and sender:
-                self.stalled = True
-                sender.cancel()
-                return
+            except TimeoutError:
+                return True
+        return False

@@ -40,7 +40,7 @@ def create_app(engine: ServedEngine, hosts: Iterable[str] = LOOPBACK_NAMES) -> A
     routes = Routes(engine, contract())
     connexion = AsyncApp("mashbox", middlewares=list(_MIDDLEWARES))
     connexion.add_api(
-        _generated_json("routing.json"),
+        _routing(),
         resolver=Resolver(lambda operation_id: getattr(routes, operation_id)),
         validator_map={"body": {"application/json": PydanticBody}},
     )
@@ -51,6 +51,14 @@ def create_app(engine: ServedEngine, hosts: Iterable[str] = LOOPBACK_NAMES) -> A
         await (http if scope["type"] == "http" else connexion)(scope, receive, send)
 
     return app
+
+
+def _routing() -> dict[str, Any]:
+    routing: dict[str, Any] = _generated_json("routing.json")
+    # A GET route of starlette takes HEAD too, so that a path's own HEAD has to come first.
+    for path, item in routing["paths"].items():
+        routing["paths"][path] = dict(sorted(item.items(), key=lambda pair: pair[0] != "head"))
+    return routing
 
 
 def _generated_json(name: str) -> Any:
