@@ -1,0 +1,118 @@
+"""An engine that plays a script: the fake at the seam between handlers and engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from engine.config import EngineConfig, ModelSource
+from engine.engine import EngineHealth
+from engine.errors import NotReady
+from engine.events import (
+    Event,
+    Finished,
+    FinishReason,
+    PartDelta,
+    PartEnd,
+    PartStart,
+    Started,
+    Timings,
+    Usage,
+)
+from engine.messages import Ready
+from engine.request import GenerationRequest
+
+MODEL_ID = "tiny-model"
+USAGE = Usage(prompt_tokens=12, cached_tokens=4, completion_tokens=3)
+TIMINGS = Timings(queue_ms=1.5, prompt_ms=20.0, predicted_ms=40.0)
+STARTED = Started(USAGE.prompt_tokens, USAGE.cached_tokens, TIMINGS.queue_ms)
+READY = EngineHealth(ready=True, running=0, waiting=0, worker_pid=77, worker_restarts=0)
+LOADING = EngineHealth(ready=False, running=0, waiting=0, worker_pid=None, worker_restarts=0)
+LOADED = Ready(
+    tokenizer_json="{}",
+    chat_template=None,
+    special_tokens={},
+    eos_token_ids=(2,),
+    weight_bytes=270_000_000,
+    bits_per_weight=16.0,
+    device="cpu",
+    dtype="bfloat16",
+)
+
+
+class Hold:
+    """A place in a script that is passed only once the test releases it."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.released = asyncio.Event()
+
+
+Step = Event | Exception | Hold
+
+
+def text_events(
+    *texts: str, reason: FinishReason = FinishReason.STOP, usage: Usage = USAGE
+) -> list[Step]:
+    """The whole stream of an answer whose one text comes in pieces."""
+    deltas: list[Step] = [PartDelta(0, text) for text in texts]
+    part: list[Step] = [PartStart(0, "text"), *deltas, PartEnd(0)] if texts else []
+    return [STARTED, *part, Finished(reason, None, usage, TIMINGS)]
+
+
+class ScriptedAnswer:
+    """One attempt; `closed` tells whether its slot was freed."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        self.closed = asyncio.Event()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        for step in self._steps:
+            if isinstance(step, Exception):
+                raise step
+            if isinstance(step, Hold):
+                step.reached.set()
+                await step.released.wait()
+            else:
+                yield step
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class ScriptedEngine:
+    """Plays one script per attempt, the last one for all that follow; implements ServedEngine.
+
+    A script that is an exception refuses the request. `restarts` tells whether a lost worker
+    comes back.
+    """
+
+    def __init__(self, *scripts: Sequence[Step] | Exception, restarts: bool = True) -> None:
+        self._scripts = scripts or (text_events("Hello"),)
+        self._restarts = restarts
+        self.config = EngineConfig(ModelSource(MODEL_ID, Path("/models/tiny.gguf")), ctx=512)
+        self.loaded: Ready | None = LOADED
+        self.state = READY
+        self.requests: list[GenerationRequest] = []
+        self.answers: list[ScriptedAnswer] = []
+
+    async def generate(self, request: GenerationRequest) -> ScriptedAnswer:
+        script = self._scripts[min(len(self.requests), len(self._scripts) - 1)]
+        self.requests.append(request)
+        if isinstance(script, Exception):
+            raise script
+        self.answers.append(ScriptedAnswer(script))
+        return self.answers[-1]
+
+    async def wait_until_ready(self, timeout: float) -> None:
+        if not self._restarts:
+            raise NotReady("The worker does not come back.")
+
+    def health(self) -> EngineHealth:
+        return self.state
+
+    @property
+    def all_closed(self) -> bool:
+        return all(answer.closed.is_set() for answer in self.answers)

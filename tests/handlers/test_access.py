@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.datastructures import Headers
+from starlette.types import Receive, Scope, Send
+
+from generated.routes import OPERATIONS
+from handlers.access import LOOPBACK_NAMES, AccessGuard, RequestIds, read_host
+from handlers.errors import ApiError
+from tests.handlers.asgi import CHAT, Connection, http_scope
+
+JSON = {"content_type": "application/json"}
+
+
+class Inner:
+    """The application behind the guard; keeps the scopes that reach it."""
+
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scopes.append(scope)
+
+
+async def visit(scope: Scope, hosts: frozenset[str] = LOOPBACK_NAMES) -> Scope:
+    inner = Inner()
+    await Connection().serve(AccessGuard(inner, hosts), scope)
+    return inner.scopes[0]
+
+
+async def refusal(scope: Scope) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        await visit(scope)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LocalHost:8000", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:80", "localhost:"],
+)
+async def test_loopback_names_are_answered_with_any_port_and_case(host: str) -> None:
+    assert (await visit(http_scope(host=host)))["path"] == "/"
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["example.com", "localhost.evil.com", "127.0.0.2", "[::2]:8000", "localhost.", "0.0.0.0"],
+)
+async def test_foreign_hosts_get_403(host: str) -> None:
+    error = await refusal(http_scope(host=host))
+    assert (error.status, error.type) == (403, "permission_error")
+    assert host not in error.message
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "", " ", "a b", "localhost/", "localhost?x", "user@localhost", "localhost:port", "[::1",
+        "::1", "localhost:80:80", "http://localhost", "localhost\t", "localhost,localhost", "\xe9",
+    ],
+)  # fmt: skip
+async def test_malformed_hosts_get_400(host: str) -> None:
+    error = await refusal(http_scope(host=host))
+    assert (error.status, error.type) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize("hosts", [[], [b"localhost", b"localhost"], [b"localhost", b"evil.com"]])
+def test_a_missing_or_doubled_host_gets_400(hosts: list[bytes]) -> None:
+    with pytest.raises(ApiError) as caught:
+        read_host(Headers(raw=[(b"host", host) for host in hosts]))
+    assert caught.value.status == 400
+
+
+async def test_only_the_configured_names_are_answered() -> None:
+    scope = http_scope(host="box.example:8000")
+    assert await visit(scope, frozenset({"box.example"}))
+    assert (await refusal(scope)).status == 403
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        ("http://localhost:8000", "localhost:8000"),
+        ("https://LOCALHOST:8000", "localhost:8000"),
+        ("http://localhost", "localhost"),
+        ("http://localhost", "localhost:80"),
+        ("https://localhost", "localhost:443"),
+        ("http://[::1]:9", "[::1]:9"),
+    ],
+)
+async def test_the_own_origin_passes(origin: str, host: str) -> None:
+    assert await visit(http_scope(host=host, origin=origin))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "null", "", "http://evil.com", "http://127.0.0.1:8001", "http://127.0.0.1",
+        "http://localhost:8000", "file://", "127.0.0.1:8000", "http://[", "http://x@127.0.0.1:8000",
+    ],
+)  # fmt: skip
+async def test_other_origins_get_403(origin: str) -> None:
+    error = await refusal(http_scope(origin=origin))
+    assert (error.status, error.type) == (403, "permission_error")
+
+
+@pytest.mark.parametrize(
+    ("site", "passes"),
+    [("same-origin", True), ("none", True), ("cross-site", False), ("same-site", False)],
+)
+async def test_sec_fetch_site_decides(site: str, passes: bool) -> None:
+    scope = http_scope(path="/v1/models", sec_fetch_site=site)
+    if passes:
+        assert await visit(scope)
+    else:
+        assert (await refusal(scope)).status == 403
+
+
+async def test_a_link_to_the_page_may_come_from_anywhere_but_only_to_the_page() -> None:
+    link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}
+    assert await visit(http_scope(path="/", **link))
+    assert (await refusal(http_scope(path="/v1/models", **link))).status == 403
+    assert (await refusal(http_scope(sec_fetch_site="cross-site"))).status == 403
+    assert (await refusal(http_scope(origin="http://evil.com", **link))).status == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/models", "/nowhere", CHAT, "/a\nb"])
+async def test_head_on_every_path_becomes_the_readiness_check(path: str) -> None:
+    scope = await visit(http_scope("HEAD", path))
+    assert (scope["path"], scope["raw_path"]) == ("/v1/health", b"/v1/health")
+
+
+async def test_head_from_another_origin_gets_403() -> None:
+    assert (await refusal(http_scope("HEAD", origin="null"))).status == 403
+
+
+@pytest.mark.parametrize("path", ["/nope", "/v1", "/v1/", "/v1/health/", CHAT + "/x", "//", ""])
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_unknown_paths_get_404_whatever_the_method(path: str, method: str) -> None:
+    error = await refusal(http_scope(method, path))
+    assert (error.status, error.type, error.code) == (404, "not_found_error", None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/v1/health", "GET, HEAD"),
+        ("OPTIONS", "/", "GET, HEAD"),
+        ("GET", CHAT, "HEAD, POST"),
+        ("DELETE", "/v1/models/some/model", "GET, HEAD"),
+        ("BREW", "/openapi.json", "GET, HEAD"),
+    ],
+)
+async def test_other_methods_get_405_and_what_is_allowed(
+    method: str, path: str, allow: str
+) -> None:
+    error = await refusal(http_scope(method, path, **JSON))
+    assert (error.status, error.type) == (405, "invalid_request_error")
+    assert error.headers == {"Allow": allow}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: o.operation_id)
+async def test_every_operation_of_the_contract_is_let_through(operation: object) -> None:
+    assert isinstance(operation, type(OPERATIONS[0]))
+    path = re.sub(r"\{\w+\}", "an/id", operation.path)
+    assert await visit(http_scope(operation.method, path, **JSON))
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "Application/JSON ; charset=utf-8", "application/json;x=y"]
+)
+async def test_json_types_pass_and_are_made_one(content_type: str) -> None:
+    scope = await visit(http_scope("POST", CHAT, content_type=content_type))
+    assert Headers(scope=scope).getlist("content-type") == ["application/json"]
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "text/plain", "application/jsonp", "application/x-www-form-urlencoded"]
+)
+async def test_other_types_get_415(content_type: str) -> None:
+    error = await refusal(http_scope("POST", CHAT, content_type=content_type))
+    assert (error.status, error.type) == (415, "invalid_request_error")
+
+
+async def test_a_missing_type_gets_415() -> None:
+    assert (await refusal(http_scope("POST", CHAT))).status == 415
+
+
+@pytest.mark.parametrize("length", [32 * 2**20 + 1, 10**30])
+async def test_a_content_length_above_the_limit_gets_413(length: int) -> None:
+    error = await refusal(http_scope("POST", CHAT, **JSON, content_length=str(length)))
+    assert (error.status, error.code) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize("length", [str(32 * 2**20), "\xb2", "many"])
+async def test_a_content_length_that_is_not_above_the_limit_passes(length: str) -> None:
+    assert await visit(http_scope("POST", CHAT, **JSON, content_length=length))
+
+
+TOO_LONG = {"content_length": str(10**9)}
+FOREIGN, OTHER_ORIGIN, FORM = (
+    {"host": "evil.com"},
+    {"origin": "http://evil.com"},
+    {"content_type": "text/plain"},
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("PUT", "/nope", {"host": "a b", **OTHER_ORIGIN, **FORM, **TOO_LONG}, 400),
+        ("PUT", "/nope", {**FOREIGN, **FORM, **TOO_LONG}, 403),
+        ("PUT", "/nope", {**OTHER_ORIGIN, **FORM, **TOO_LONG}, 403),
+        ("PUT", "/nope", {**FORM, **TOO_LONG}, 404),
+        ("PUT", CHAT, {**FORM, **TOO_LONG}, 405),
+        ("POST", "/v1/models", {**FORM, **TOO_LONG}, 405),
+        ("POST", CHAT, {**FORM, **TOO_LONG}, 415),
+        ("POST", CHAT, {**JSON, **TOO_LONG}, 413),
+    ],
+)
+async def test_checks_come_in_the_contract_s_order(
+    method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    assert (await refusal(http_scope(method, path, **headers))).status == status
+
+
+@pytest.fixture
+async def tagged() -> AsyncIterator[tuple[Connection, Scope]]:
+    inner = Inner()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await inner(scope, receive, send)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    connection = Connection()
+    await connection.serve(RequestIds(app))
+    yield connection, inner.scopes[0]
+
+
+async def test_every_response_gets_the_id_that_its_scope_carries(
+    tagged: tuple[Connection, Scope],
+) -> None:
+    connection, scope = tagged
+    headers = dict(connection.messages[0]["headers"])
+    assert headers[b"a"] == b"b"
+    assert headers[b"x-request-id"].decode() == scope["request_id"]
+    assert connection.body == b"x"
+
+
+async def test_ids_differ() -> None:
+    inner = Inner()
+    for _ in range(2):
+        await Connection().serve(RequestIds(inner))
+    first, second = (scope["request_id"] for scope in inner.scopes)
+    assert first != second

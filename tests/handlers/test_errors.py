@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from connexion.exceptions import BadRequestProblem
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from engine.errors import (
+    BadPrompt,
+    ContextOverflow,
+    EngineError,
+    ModelError,
+    NotReady,
+    QueueFull,
+    WorkerFailed,
+)
+from handlers.disconnect import ClientLeft
+from handlers.errors import ApiError, ErrorBoundary, api_error, bad_request, internal_error
+from tests.handlers.asgi import Connection, http_scope
+
+OVERFLOW = ContextOverflow(600, 511)
+TABLE: list[tuple[Exception, int, str, str | None, str | None, dict[str, str]]] = [
+    (
+        NotReady("Loading.", 7),
+        503, "overloaded_error", "not_ready", None, {"Retry-After": "7"},
+    ),
+    (
+        QueueFull("Full.", 3, tenant_limit=True),
+        429, "rate_limit_error", "rate_limit_exceeded", None, {"Retry-After": "3"},
+    ),
+    (
+        QueueFull("Full.", 9, tenant_limit=False),
+        429, "rate_limit_error", "rate_limit_exceeded", None, {"Retry-After": "9"},
+    ),
+    (OVERFLOW, 400, "invalid_request_error", "context_length_exceeded", "messages", {}),
+    (BadPrompt("No."), 400, "invalid_request_error", None, "messages", {}),
+    (BadPrompt("No.", "prompt"), 400, "invalid_request_error", None, "prompt", {}),
+    (bad_request("No.", "n"), 400, "invalid_request_error", None, "n", {}),
+    (HTTPException(404, "No."), 404, "invalid_request_error", None, None, {}),
+    (
+        HTTPException(405, "No.", {"Allow": "GET"}),
+        405, "invalid_request_error", None, None, {"Allow": "GET"},
+    ),
+    (BadRequestProblem("No."), 400, "invalid_request_error", None, None, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "status", "type_", "code", "param", "headers"), TABLE)
+def test_errors_become_responses_by_the_table(
+    error: Exception,
+    status: int,
+    type_: str,
+    code: str | None,
+    param: str | None,
+    headers: dict[str, str],
+) -> None:
+    found = api_error(error)
+    assert (found.status, found.type, found.code) == (status, type_, code)
+    assert (found.param, found.headers) == (param, headers)
+
+
+def test_an_overlong_prompt_is_told_both_numbers() -> None:
+    assert api_error(OVERFLOW).message == "prompt is too long: 600 tokens > 511 maximum"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WorkerFailed("inside"),
+        ModelError("inside"),
+        EngineError("inside"),
+        ValueError("inside"),
+        KeyError("inside"),
+    ],
+)
+def test_what_is_not_the_client_s_fault_is_a_500_that_tells_nothing(error: Exception) -> None:
+    found = api_error(error, "req_1")
+    assert (found.status, found.type, found.code) == (500, "server_error", None)
+    assert found.message.startswith("internal server error: ")
+    assert "inside" not in found.message
+    assert "req_1" in found.message
+
+
+def test_without_a_request_id_none_is_spoken_of() -> None:
+    assert "log" not in internal_error().message
+
+
+def test_an_error_body_has_exactly_the_contract_s_fields() -> None:
+    response = ApiError(404, "No.", code="c", headers={"Allow": "GET"}).response()
+    assert json.loads(bytes(response.body)) == {
+        "error": {
+            "message": "No.", "type": "invalid_request_error", "param": None, "code": "c",
+        }
+    }  # fmt: skip
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["allow"] == "GET"
+
+
+def failing(error: Exception, after_start: bool = False) -> ErrorBoundary:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if after_start:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    return ErrorBoundary(app)
+
+
+async def test_an_unknown_exception_is_a_logged_500(caplog: pytest.LogCaptureFixture) -> None:
+    connection = Connection()
+    scope = {**http_scope(path="/v1/models"), "request_id": "req_1"}
+    await connection.serve(failing(ZeroDivisionError("inside")), scope)
+    assert connection.status == 500
+    assert b"inside" not in connection.body
+    assert b"req_1" in connection.body
+    (record,) = caplog.records
+    assert record.message == "req_1: GET /v1/models failed"
+    assert record.exc_info and record.exc_info[0] is ZeroDivisionError
+
+
+async def test_refusals_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    connection = Connection()
+    await connection.serve(failing(bad_request("No.", None)))
+    assert connection.status == 400
+    assert not caplog.records
+
+
+async def test_an_error_after_the_response_began_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    connection = Connection()
+    with pytest.raises(ZeroDivisionError):
+        await connection.serve(failing(ZeroDivisionError(), after_start=True))
+    assert len(connection.messages) == 1
+    assert caplog.records[0].levelno == logging.ERROR
+
+
+@pytest.mark.parametrize("after_start", [False, True])
+async def test_nobody_is_answered_when_the_client_left(after_start: bool) -> None:
+    connection = Connection()
+    await connection.serve(failing(ClientLeft(), after_start))
+    assert len(connection.messages) == after_start
