@@ -131,9 +131,7 @@ def test_the_processes_stay_small() -> None:
     # A server of its own: the cache pages that other tests wrote stay in memory.
     with Server("smollm2-135m", "--ctx", "2048") as server:
         server.wait_ready().chat()
-        megabytes = {
-            "server": psutil.Process(server.process.pid).memory_info().rss / 1e6,
-            "worker": psutil.Process(int(str(server.health()["worker_pid"]))).memory_info().rss / 1e6,
-        }
+        pids = {"server": server.process.pid, "worker": int(str(server.health()["worker_pid"]))}
+        megabytes = {name: psutil.Process(pid).memory_info().rss / 1e6 for name, pid in pids.items()}
     assert megabytes["server"] < 150, megabytes
     assert megabytes["worker"] < 1200, megabytes
