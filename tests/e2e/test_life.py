@@ -132,6 +132,8 @@ def test_the_processes_stay_small() -> None:
     with Server("smollm2-135m", "--ctx", "2048") as server:
         server.wait_ready().chat()
         pids = {"server": server.process.pid, "worker": int(str(server.health()["worker_pid"]))}
-        megabytes = {name: psutil.Process(pid).memory_info().rss / 1e6 for name, pid in pids.items()}
+        megabytes = {
+            name: psutil.Process(pid).memory_info().rss / 1e6 for name, pid in pids.items()
+        }
     assert megabytes["server"] < 150, megabytes
     assert megabytes["worker"] < 1200, megabytes
