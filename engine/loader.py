@@ -21,6 +21,7 @@ from engine.config import EngineConfig
 from engine.errors import ModelError
 from engine.fetch import Progress, cache_dir, scratch_dir
 from engine.gguf_header import read_gguf_header
+from engine.messages import Ready
 from engine.model_files import DTYPE_BYTES, ModelHeader, read_header
 from engine.quiet import quiet
 
@@ -38,21 +39,10 @@ _END_OF_TEXT = ("<|endoftext|>", "<|end_of_text|>", "<\uff5cend\u2581of\u2581sen
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to run, and what the text side needs to know of it.
-
-    `model` is in eval mode on `device`. `weight_bytes` is what its weights take there,
-    `bits_per_weight` what they take in the weights file. `eos_token_ids` end an answer.
-    """
+    """A model in eval mode on its device, and what the server is told of it."""
 
     model: Any
-    tokenizer_json: str
-    chat_template: str | None
-    special_tokens: dict[str, str]
-    eos_token_ids: tuple[int, ...]
-    weight_bytes: int
-    bits_per_weight: float
-    device: str
-    dtype: str
+    ready: Ready
 
 
 def load_model(config: EngineConfig, on_progress: Progress) -> LoadedModel:
@@ -71,17 +61,17 @@ def load_model(config: EngineConfig, on_progress: Progress) -> LoadedModel:
     weight_bytes = sum(tensor.nbytes for tensor in _weights(model))
     on_progress(weight_bytes, weight_bytes)
     template = _chat_template(tokenizer)
-    return LoadedModel(
-        model=model,
+    ready = Ready(
         tokenizer_json=tokenizer.backend_tokenizer.to_str(),
         chat_template=template,
         special_tokens=_special_tokens(tokenizer),
         eos_token_ids=_end_ids(model, tokenizer, template or ""),
         weight_bytes=weight_bytes,
         bits_per_weight=header.bits_per_weight,
-        device=device,
+        device=str(model.device),
         dtype=dtype,
     )
+    return LoadedModel(model, ready)
 
 
 def choose_device(wanted: str) -> str:

@@ -48,8 +48,8 @@ class Ready:
     """Worker to server: the model is loaded and warm.
 
     `tokenizer_json` is the serialized `tokenizers.Tokenizer`; `special_tokens` maps template
-    variables such as `bos_token` to their spelling. `weight_bytes` is what the weights take in
-    device memory, `bits_per_weight` what they take in the weights file.
+    variables such as `bos_token` to their spelling; `eos_token_ids` end an answer. `weight_bytes`
+    is what the weights take in device memory, `bits_per_weight` what they take in the weights file.
     """
 
     tokenizer_json: str

@@ -133,16 +133,7 @@ def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Re
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))
     trim_memory()
-    return runner, Ready(
-        tokenizer_json=loaded.tokenizer_json,
-        chat_template=loaded.chat_template,
-        special_tokens=loaded.special_tokens,
-        eos_token_ids=loaded.eos_token_ids,
-        weight_bytes=loaded.weight_bytes,
-        bits_per_weight=loaded.bits_per_weight,
-        device=str(loaded.model.device),
-        dtype=str(loaded.model.dtype).removeprefix("torch."),
-    )
+    return runner, loaded.ready
 
 
 def _report(

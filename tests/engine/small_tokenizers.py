@@ -60,17 +60,7 @@ def smollm2() -> Ready:
     from engine.config import EngineConfig
     from engine.loader import load_model
 
-    loaded = load_model(EngineConfig(resolve(None), ctx=512), lambda done, total: None)
-    return Ready(
-        loaded.tokenizer_json,
-        loaded.chat_template,
-        loaded.special_tokens,
-        loaded.eos_token_ids,
-        loaded.weight_bytes,
-        loaded.bits_per_weight,
-        loaded.device,
-        loaded.dtype,
-    )
+    return load_model(EngineConfig(resolve(None), ctx=512), lambda done, total: None).ready
 
 
 @cache

@@ -42,37 +42,38 @@ def test_folder_gives_model_and_everything_the_text_side_needs(folder: Path) -> 
     seen: list[tuple[int, int]] = []
     config = EngineConfig(ModelSource("tiny", folder), CONTEXT, device="cpu")
     loaded = load_model(config, lambda *progress: seen.append(progress))
-    assert not loaded.model.training
-    assert loaded.model.config._attn_implementation == "sdpa"
-    assert (loaded.device, loaded.dtype, loaded.bits_per_weight) == ("cpu", "float32", 32.0)
-    assert loaded.weight_bytes == sum(p.nbytes for p in loaded.model.parameters())
-    assert loaded.chat_template == TEMPLATE
-    assert loaded.special_tokens["bos_token"] == "<|im_start|>"
-    assert Tokenizer.from_str(loaded.tokenizer_json).encode("<|im_end|>a").tokens[0] == "<|im_end|>"
-    assert seen[-1] == (loaded.weight_bytes, loaded.weight_bytes)
+    model, ready = loaded.model, loaded.ready
+    assert not model.training
+    assert model.config._attn_implementation == "sdpa"
+    assert (ready.device, ready.dtype, ready.bits_per_weight) == ("cpu", "float32", 32.0)
+    assert ready.weight_bytes == sum(p.nbytes for p in model.parameters())
+    assert ready.chat_template == TEMPLATE
+    assert ready.special_tokens["bos_token"] == "<|im_start|>"
+    assert Tokenizer.from_str(ready.tokenizer_json).encode("<|im_end|>a").tokens[0] == "<|im_end|>"
+    assert seen[-1] == (ready.weight_bytes, ready.weight_bytes)
 
 
 def test_end_of_turn_of_the_template_ends_an_answer(folder: Path) -> None:
-    assert load(folder).eos_token_ids == (0, 2)
+    assert load(folder).ready.eos_token_ids == (0, 2)
     (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
-    assert load(folder).eos_token_ids == (0,)
+    assert load(folder).ready.eos_token_ids == (0,)
 
 
 def test_end_ids_of_generation_config_count(folder: Path) -> None:
     edit_json(folder / "generation_config.json", eos_token_id=[0, 7])
-    assert load(folder).eos_token_ids == (0, 2, 7)
+    assert load(folder).ready.eos_token_ids == (0, 2, 7)
 
 
 def test_jinja_file_wins_over_tokenizer_config(folder: Path) -> None:
     edit_json(folder / "tokenizer_config.json", chat_template="from the config")
-    assert load(folder).chat_template == TEMPLATE
+    assert load(folder).ready.chat_template == TEMPLATE
     (folder / "chat_template.jinja").unlink()
-    assert load(folder).chat_template == "from the config"
+    assert load(folder).ready.chat_template == "from the config"
 
 
 def test_model_without_template_has_none(folder: Path) -> None:
     (folder / "chat_template.jinja").unlink()
-    assert load(folder).chat_template is None
+    assert load(folder).ready.chat_template is None
 
 
 def test_weights_stay_mapped_from_the_file(folder: Path) -> None:
@@ -87,7 +88,7 @@ def test_weights_stay_mapped_from_the_file(folder: Path) -> None:
 def test_wanted_dtype_is_used(folder: Path) -> None:
     loaded = load(folder, dtype="bfloat16")
     assert loaded.model.dtype == torch.bfloat16
-    assert loaded.dtype == "bfloat16"
+    assert loaded.ready.dtype == "bfloat16"
 
 
 def test_auto_is_float32_on_the_cpu_and_bfloat16_on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,9 +144,9 @@ def test_gguf_is_converted_once(
 ) -> None:
     path = write_gguf(tmp_path / "m.gguf")
     first = load(path)
-    assert first.eos_token_ids == (0, 2)
-    assert first.chat_template == TEMPLATE
-    assert Tokenizer.from_str(first.tokenizer_json).encode("\n\n1").tokens == ["ĊĊ", "1"]
+    assert first.ready.eos_token_ids == (0, 2)
+    assert first.ready.chat_template == TEMPLATE
+    assert Tokenizer.from_str(first.ready.tokenizer_json).encode("\n\n1").tokens == ["ĊĊ", "1"]
     kept = list((cache / "converted").iterdir())
     assert len(kept) == 1 and kept[0].name.startswith("m-float32-")
     monkeypatch.setattr(loader, "_convert", None)

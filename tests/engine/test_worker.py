@@ -30,6 +30,7 @@ from engine.scheduler import Batch, RequestFailed, Scheduler
 from engine.worker import Inbox, Worker, run_worker, start_reader
 
 CONFIG = EngineConfig(ModelSource("m", Path("m")), ctx=32, slots=2)
+READY = Ready("{}", None, {"bos_token": "<s>"}, (5,), 1, 32.0, "cpu", "float32")
 
 
 class Outbox:
@@ -156,16 +157,7 @@ def install(monkeypatch: pytest.MonkeyPatch, load_model: Any) -> None:
 
 def loaded(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
     on_progress(3, 7)
-    model = SimpleNamespace(device="cpu", dtype="torch.float32")
-    return SimpleNamespace(
-        model=model,
-        tokenizer_json="{}",
-        chat_template=None,
-        special_tokens={"bos_token": "<s>"},
-        eos_token_ids=(5,),
-        weight_bytes=1,
-        bits_per_weight=32.0,
-    )
+    return SimpleNamespace(model=None, ready=READY)
 
 
 def test_worker_reports_progress_then_ready_then_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,8 +170,7 @@ def test_worker_reports_progress_then_ready_then_answers(monkeypatch: pytest.Mon
     messages = [ours.recv() for _ in range(4)]
     ours.send(Shutdown())
     thread.join(10)
-    ready = Ready("{}", None, {"bos_token": "<s>"}, (5,), 1, 32.0, "cpu", "float32")
-    assert messages[:3] == [Progress("loading", 3, 7), Progress("warm-up", 1, 1), ready]
+    assert messages[:3] == [Progress("loading", 3, 7), Progress("warm-up", 1, 1), READY]
     assert messages[3].outputs[0].finish == "stop"
     assert not thread.is_alive()
 

@@ -11,7 +11,8 @@ from tokenizers import Tokenizer
 
 from engine.catalog import resolve
 from engine.config import EngineConfig
-from engine.loader import LoadedModel, load_model
+from engine.loader import load_model
+from engine.messages import Ready
 
 RECORDED = Path(__file__).parents[1] / "data" / "smollm2_llama_cpp_ids.json"
 ROWS: list[dict[str, Any]] = json.loads(RECORDED.read_text("utf-8"))["texts"]
@@ -20,15 +21,15 @@ pytestmark = pytest.mark.model
 
 
 @pytest.fixture(scope="module")
-def loaded() -> LoadedModel:
+def ready() -> Ready:
     config = EngineConfig(resolve(None), ctx=512, device="cpu")
-    return load_model(config, lambda done, total: None)
+    return load_model(config, lambda done, total: None).ready
 
 
 @pytest.fixture(params=["plain", "control"])
-def tokenizer(request: pytest.FixtureRequest, loaded: LoadedModel) -> tuple[str, Tokenizer]:
+def tokenizer(request: pytest.FixtureRequest, ready: Ready) -> tuple[str, Tokenizer]:
     """The tokenizer with control-token spellings taken as text, and as tokens."""
-    tokenizer = Tokenizer.from_str(loaded.tokenizer_json)
+    tokenizer = Tokenizer.from_str(ready.tokenizer_json)
     tokenizer.encode_special_tokens = request.param == "plain"
     return request.param, tokenizer
 
@@ -55,8 +56,8 @@ def test_decoding_gives_the_text_back(tokenizer: tuple[str, Tokenizer]) -> None:
         assert ours.decode(ids, skip_special_tokens=False) == row["text"]
 
 
-def test_smollm2_is_loaded_as_it_is(loaded: LoadedModel) -> None:
-    assert loaded.eos_token_ids == (0, 2)
-    assert loaded.weight_bytes == 134_515_008 * 4
-    assert loaded.bits_per_weight == pytest.approx(5.74, abs=0.01)
-    assert loaded.chat_template is not None and "SmolLM" in loaded.chat_template
+def test_smollm2_is_loaded_as_it_is(ready: Ready) -> None:
+    assert ready.eos_token_ids == (0, 2)
+    assert ready.weight_bytes == 134_515_008 * 4
+    assert ready.bits_per_weight == pytest.approx(5.74, abs=0.01)
+    assert ready.chat_template is not None and "SmolLM" in ready.chat_template

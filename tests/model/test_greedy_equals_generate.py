@@ -41,7 +41,7 @@ def config() -> EngineConfig:
 @pytest.fixture(scope="module")
 def requests_and_expected() -> tuple[list[Submit], Answers]:
     loaded = load_model(config(), lambda done, total: None)
-    tokenizer = Tokenizer.from_str(loaded.tokenizer_json)
+    tokenizer = Tokenizer.from_str(loaded.ready.tokenizer_json)
     requests, expected = [], {}
     for i, (text, length) in enumerate(zip(TEXTS, LENGTHS, strict=True)):
         prompt = tokenizer.encode(text).ids
