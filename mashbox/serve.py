@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
 from collections.abc import Generator
-from pathlib import Path
 
+import psutil
 import uvicorn
 from starlette.types import ASGIApp
 
@@ -36,7 +37,7 @@ def bind(host: str, port: int) -> socket.socket:
         sock.listen(2048)
     except OSError as error:
         sock.close()
-        if error.errno != 98:
+        if error.errno != errno.EADDRINUSE:
             raise
         raise AddressInUse(_in_use(host, port)) from None
     return sock
@@ -49,18 +50,12 @@ def _in_use(host: str, port: int) -> str:
 
 
 def _listener_pid(port: int) -> int | None:
-    """Find the process that listens on `port`, where /proc tells."""
-    with contextlib.suppress(OSError):
-        inodes = {
-            f"socket:[{columns[9]}]"
-            for table in ("/proc/net/tcp", "/proc/net/tcp6")
-            for columns in map(str.split, Path(table).read_text().splitlines()[1:])
-            if columns[3] == "0A" and int(columns[1].rsplit(":", 1)[1], 16) == port
-        }
-        for link in Path("/proc").glob("[0-9]*/fd/*"):
-            with contextlib.suppress(OSError):
-                if os.readlink(link) in inodes:
-                    return int(link.parts[2])
+    """Find the process that listens on `port`, where the system tells."""
+    with contextlib.suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            local = connection.laddr
+            if connection.status == psutil.CONN_LISTEN and local and local.port == port:
+                return connection.pid
     return None
 
 
