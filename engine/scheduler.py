@@ -53,11 +53,8 @@ class Batch:
     @property
     def sampled(self) -> list[Sequence]:
         """The sequences that get a token, in the order of `ModelRunner.run`'s result."""
-        return [s for s in self.sequences if not self._is_unfinished_prefill(s)]
-
-    def _is_unfinished_prefill(self, sequence: Sequence) -> bool:
-        chunk = self.prefill
-        return chunk is not None and chunk.sequence is sequence and not chunk.is_last
+        first = [self.prefill.sequence] if self.prefill and self.prefill.is_last else []
+        return first + [row.sequence for row in self.decode]
 
 
 class RequestFailed(EngineError):
