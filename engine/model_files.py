@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from engine.config import PREFILL_CHUNK
 from engine.errors import ModelError
 from engine.gguf_header import GgufHeader, Value, read_gguf_header
 
@@ -18,7 +19,6 @@ DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 # The worker without weights and cache: Python, torch and transformers (250 MB), tokenizer,
 # allocator and buffers; measured 390 MB with SmolLM2.
 _WORKER_BYTES = 400_000_000
-_PREFILL_CHUNK = 256
 _JSON_LIMIT = 100 << 20
 # What taking apart a safetensors header that is none may raise.
 _BROKEN = (
@@ -102,7 +102,7 @@ def estimate_memory(header: ModelHeader, ctx: int, slots: int, dtype: str) -> Me
     """
     width = DTYPE_BYTES.get(dtype, 4)
     token = 2 * header.cache_layers * header.kv_heads * header.head_dim * width
-    chunk_logits = _PREFILL_CHUNK * header.vocab_size * 4
+    chunk_logits = PREFILL_CHUNK * header.vocab_size * 4
     return MemoryEstimate(
         weights_bytes=header.parameters * width,
         cache_bytes=token * ctx * slots,

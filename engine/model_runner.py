@@ -10,7 +10,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from engine.config import EngineConfig
-from engine.kv_cache import SlotCache, models_layers_of
+from engine.kv_cache import SlotCache, has_only_attention
 from engine.packed_linear import pack_linears
 from engine.request import SamplingParams
 from engine.sampler import Sampler
@@ -19,6 +19,7 @@ from engine.slot import Sequence as TokenSequence
 
 _logger = logging.getLogger(__name__)
 
+# Any ids do that every vocabulary has, as long as they differ.
 _PROBE = (1, 8, 15, 22, 29, 3, 10, 17, 24, 31, 5, 12)
 
 
@@ -196,7 +197,7 @@ def choose_forward(model: PreTrainedModel, config: EngineConfig) -> Forward:
     The plain one takes later tokens one by one, as every class's `generate` does.
     """
     expected = _probe(SequenceForward(model, 2, resumes=False))
-    if models_layers_of(model.config) and _takes_slots(model, expected):
+    if has_only_attention(model.config) and _takes_slots(model, expected):
         pack_linears(model)
         return SlotForward(model, config.slots, config.ctx)
     resumes = _agree(_probe(SequenceForward(model, 2, resumes=True)), expected)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from engine.kv_cache import SlotCache, models_layers_of
+from engine.kv_cache import SlotCache, has_only_attention
 from tests.engine.tiny_models import CONFIGS
 
 
@@ -94,7 +94,7 @@ def test_sliding_mask_keeps_only_the_window() -> None:
 
 @pytest.mark.parametrize(("name", "fits"), [("llama", True), ("gemma3", True), ("mamba", False)])
 def test_only_plain_attention_layers_fit(name: str, fits: bool) -> None:
-    assert models_layers_of(CONFIGS[name]()) is fits
+    assert has_only_attention(CONFIGS[name]()) is fits
 
 
 def test_memory_is_taken_only_when_written() -> None:
