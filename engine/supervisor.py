@@ -33,6 +33,25 @@ class Worker(Protocol):
         """End the process; blocks until it is gone."""
 
 
+class WorkerListener(Protocol):
+    """Who hears of the worker's life; called in the event loop."""
+
+    def on_ready(self, ready: Ready) -> None:
+        """The worker has loaded the model."""
+
+    def on_progress(self, progress: Progress) -> None:
+        """The worker has come further while starting."""
+
+    def on_step(self, step: StepOutput) -> None:
+        """The worker has done a step."""
+
+    def on_request_failed(self, failed: Failed) -> None:
+        """One request failed; the worker lives."""
+
+    def on_death(self, reason: str) -> None:
+        """The worker died; every running request is lost."""
+
+
 StartWorker = Callable[
     [EngineConfig, Callable[[FromWorker], None], Callable[[int, list[str]], None]], Worker
 ]
@@ -52,6 +71,7 @@ class WorkerSupervisor:
         self._start_worker = start_worker
         self._worker: Worker | None = None
         self._first_ready: asyncio.Future[None] | None = None
+        self._was_ready = False
         self._closing = False
         self._failed_starts = 0
         self._restart: asyncio.TimerHandle | None = None
@@ -114,52 +134,33 @@ class WorkerSupervisor:
             self._listener.on_ready(ready)
         except ModelError as error:
             return self._fail_start(str(error))
+        self._was_ready = True
         if self._first_ready and not self._first_ready.done():
             self._first_ready.set_result(None)
 
     def _fail_start(self, message: str) -> None:
-        if self._first_ready and not self._first_ready.done():
-            self._first_ready.set_exception(ModelError(message))
-        else:
+        if self._was_ready:
             logger.error("The model worker could not start again: %s", message)
-
-    def _has_been_ready(self) -> bool:
-        future = self._first_ready
-        return bool(future and future.done() and not future.cancelled() and not future.exception())
+        elif self._first_ready and not self._first_ready.done():
+            self._first_ready.set_exception(ModelError(message))
 
     def _exited(self, returncode: int, last_lines: list[str]) -> None:
         self._worker = None
         if self._closing:
             return
         reason = f"The model worker stopped ({_describe(returncode)})."
-        self._fail_start("\n".join([*last_lines, reason]))
-        if not self._has_been_ready():
-            return
+        last_words = "\n".join([*last_lines, reason])
+        if not self._was_ready:
+            return self._fail_start(last_words)
         self._listener.on_death(reason)
+        self._restart_later()
+        logger.warning("%s Starting it again (restart %d).", last_words, self.restarts)
+
+    def _restart_later(self) -> None:
         self.restarts += 1
         pause = min(_LONGEST_PAUSE_S, 0.0 if not self._failed_starts else 2.0**self._failed_starts)
         self._failed_starts += 1
         self._restart = asyncio.get_running_loop().call_later(pause, self._spawn)
-        logger.warning("%s Starting it again (restart %d).", reason, self.restarts)
-
-
-class WorkerListener(Protocol):
-    """Who hears of the worker's life; called in the event loop."""
-
-    def on_ready(self, ready: Ready) -> None:
-        """The worker has loaded the model."""
-
-    def on_progress(self, progress: Progress) -> None:
-        """The worker has come further while starting."""
-
-    def on_step(self, step: StepOutput) -> None:
-        """The worker has done a step."""
-
-    def on_request_failed(self, failed: Failed) -> None:
-        """One request failed; the worker lives."""
-
-    def on_death(self, reason: str) -> None:
-        """The worker died; every running request is lost."""
 
 
 def _call_soon(

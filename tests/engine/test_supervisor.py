@@ -116,6 +116,29 @@ async def test_a_dead_worker_is_started_again_and_counted(stage: Stage) -> None:
     assert stage.listener.heard[-1] == READY
 
 
+async def test_a_death_is_logged_once_with_the_worker_s_last_lines(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ready_stage(stage)
+    stage.workers[0].die(-11, ["last line"])
+    await settle()
+    [record] = caplog.records
+    assert record.message == (
+        "last line\nThe model worker stopped (signal 11). Starting it again (restart 1)."
+    )
+
+
+async def test_a_failed_start_of_the_next_worker_is_logged(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ready_stage(stage)
+    stage.workers[0].die(-11, [])
+    await settle()
+    stage.workers[1].say(Failed("no such tensor"))
+    await settle()
+    assert caplog.messages[-1] == "The model worker could not start again: no such tensor"
+
+
 async def test_a_worker_that_dies_again_before_it_is_ready_waits_longer(stage: Stage) -> None:
     await ready_stage(stage)
     stage.workers[0].die(-11, [])
