@@ -8,14 +8,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import psutil
 
 START_SECONDS = 600
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Running:
             used = sum(m.rss for m in self._each(lambda p: p.memory_info()))
             self.peak_bytes = max(self.peak_bytes, used)
 
-    def _each(self, read):  # type: ignore[no-untyped-def]
+    def _each(self, read: Callable[[psutil.Process], T]) -> Iterator[T]:
         with contextlib.suppress(psutil.Error):
             for process in [self._process, *self._process.children(recursive=True)]:
                 with contextlib.suppress(psutil.Error):
