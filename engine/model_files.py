@@ -48,11 +48,9 @@ class ModelHeader:
 
     architecture: str
     max_context: int
-    layers: int
     cache_layers: int
     kv_heads: int
     head_dim: int
-    hidden_size: int
     vocab_size: int
     parameters: int
     weight_file_bytes: int
@@ -137,11 +135,9 @@ def _read_gguf(path: Path) -> ModelHeader:
     return ModelHeader(
         architecture=architecture,
         max_context=_whole(get("context_length"), "context_length"),
-        layers=layers,
         cache_layers=_gguf_cache_layers(layers, per_layer_kv, get("full_attention_interval")),
         kv_heads=_whole(_largest(per_layer_kv) or heads, "attention.head_count_kv"),
         head_dim=_whole(get("attention.key_length") or hidden // heads, "attention.key_length"),
-        hidden_size=hidden,
         vocab_size=_whole(vocab, "vocab_size"),
         parameters=sum(t.weights for t in gguf.tensors),
         weight_file_bytes=sum(t.nbytes for t in gguf.tensors),
@@ -198,11 +194,9 @@ def _folder_header(name: str, text: dict[str, Any], sizes: list[tuple[int, int]]
     return ModelHeader(
         architecture=name,
         max_context=_field(text, "max_position_embeddings", "n_positions", "max_seq_len"),
-        layers=layers,
         cache_layers=_folder_cache_layers(layers, text),
         kv_heads=_whole(text.get("num_key_value_heads") or heads, "num_key_value_heads"),
         head_dim=_whole(text.get("head_dim") or hidden // heads, "head_dim"),
-        hidden_size=hidden,
         vocab_size=_field(text, "vocab_size"),
         parameters=sum(weights for weights, _ in sizes),
         weight_file_bytes=sum(nbytes for _, nbytes in sizes),

@@ -13,7 +13,7 @@ from engine.errors import ModelError
 from engine.model_files import ModelHeader, estimate_memory, read_header
 from tests.engine.model_folders import CONTEXT, edit_json, write_folder, write_gguf
 
-SMOLLM2 = ModelHeader("llama", 8192, 30, 30, 3, 64, 576, 49152, 134_515_008, 96_576_768)
+SMOLLM2 = ModelHeader("llama", 8192, 30, 3, 64, 49152, 134_515_008, 96_576_768)
 
 
 def refusal(path: Path) -> str:
@@ -31,7 +31,7 @@ def test_gguf_and_folder_of_one_shape_have_one_header(tmp_path: Path, folder: Pa
     ours, theirs = read_header(write_gguf(tmp_path / "m.gguf")), read_header(folder)
     assert ours.architecture == "llama"
     assert theirs.architecture == "LlamaForCausalLM"
-    for name in ("max_context", "layers", "kv_heads", "head_dim", "hidden_size", "vocab_size"):
+    for name in ("max_context", "cache_layers", "kv_heads", "head_dim", "vocab_size"):
         assert getattr(ours, name) == getattr(theirs, name), name
     assert ours.max_context == CONTEXT
     assert ours.parameters == theirs.parameters
@@ -59,7 +59,7 @@ def test_text_config_of_a_multimodal_model_is_used(folder: Path) -> None:
     nested = {k: v for k, v in config.items() if k not in ("architectures", "model_type")}
     outer = {"architectures": ["TinyForConditionalGeneration"], "text_config": nested}
     (folder / "config.json").write_text(json.dumps(outer))
-    assert read_header(folder).layers == 2
+    assert read_header(folder).cache_layers == 2
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,9 @@ from mashbox.memory import choose_ctx, free_bytes
 HEADER = ModelHeader(
     architecture="LlamaForCausalLM",
     max_context=32768,
-    layers=10,
     cache_layers=10,
     kv_heads=2,
     head_dim=50,
-    hidden_size=100,
     vocab_size=1000,
     parameters=10**9,
     weight_file_bytes=2 * 10**9,
