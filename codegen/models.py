@@ -20,10 +20,10 @@ _FLAGS = """
 --enum-field-as-literal all --use-type-alias
 --use-schema-description --use-field-description --use-double-quotes
 --strict-types int float bool
---additional-imports generated._base.NullIsDefault,generated._base.ByJsonType
 --disable-timestamp --strict-refs --no-formatters --ignore-pyproject
 """
 
+_OWN_NAMES = ("ByJsonType", "JsonArray", "NullIsDefault")
 # pydantic's own strict types refuse 4.0 for an integer and take infinity for a number.
 _OWN_TYPES = {"StrictInt": "generated._base", "StrictFloat": "generated._base"}
 
@@ -40,6 +40,7 @@ def write_models(document: Json, header: str, folder: Path) -> None:
     command = [sys.executable, "-m", "datamodel_code_generator", *_FLAGS.split()]
     command += ["--input", source.name, "--output", "models.py"]
     command += ["--custom-template-dir", str(TEMPLATES / "models")]
+    command += ["--additional-imports", ",".join(f"generated._base.{n}" for n in _OWN_NAMES)]
     command += ["--import-overrides", json.dumps(_OWN_TYPES)]
     command += ["--custom-file-header", f"# {header}\n{docstring}"]
     subprocess.run(command, cwd=folder, check=True)

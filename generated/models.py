@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StrictBool
 from typing_extensions import TypeAliasType
 
-from generated._base import ApiModel, ByJsonType, NullIsDefault, OnlyFalse, StrictFloat, StrictInt
+from generated._base import (
+    ApiModel,
+    ByJsonType,
+    JsonArray,
+    NullIsDefault,
+    OnlyFalse,
+    StrictFloat,
+    StrictInt,
+)
 
 
 class RoutedExpertsKernel(ApiModel):
@@ -54,7 +62,7 @@ class ModelList(ApiModel):
 
     object: Literal["list"]
     """Always `list`."""
-    data: Annotated[list[Model], Field(max_length=1, min_length=1)]
+    data: Annotated[JsonArray[Model], Field(max_length=1, min_length=1)]
     """The running model."""
 
 
@@ -124,9 +132,9 @@ class ChatMessage(ApiModel):
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     """Who speaks; `system` and `developer` texts become the system prompt."""
-    content: Annotated[str | list[ChatTextPart] | None, ByJsonType] = None
+    content: Annotated[str | JsonArray[ChatTextPart] | None, ByJsonType] = None
     """One text, or text in parts."""
-    tool_calls: list[ChatToolCallParam] | None = None
+    tool_calls: JsonArray[ChatToolCallParam] | None = None
     """On an assistant message: what it called."""
     tool_call_id: str | None = None
     """On a tool message: the id of the call that this is the result of."""
@@ -204,7 +212,7 @@ class ChatCompletionRequest(ApiModel):
     )
     model: str | None = None
     """Id of the model; the one that runs when absent."""
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[JsonArray[ChatMessage], Field(min_length=1)]
     """The conversation."""
     stream: Annotated[StrictBool | None, NullIsDefault] = False
     """Send chunks as they come. Who reads nothing for 30 s is cut off."""
@@ -228,9 +236,9 @@ class ChatCompletionRequest(ApiModel):
         None
     )
     """Fixes the random draws; drawn afresh when absent."""
-    stop: Annotated[NonEmptyString | list[NonEmptyString] | None, ByJsonType] = None
+    stop: Annotated[NonEmptyString | JsonArray[NonEmptyString] | None, ByJsonType] = None
     """Strings that end the answer; none of them is part of it."""
-    stop_sequences: list[NonEmptyString] | None = None
+    stop_sequences: JsonArray[NonEmptyString] | None = None
     """Another name of `stop`, which wins."""
     repetition_penalty: Annotated[Annotated[StrictFloat | None, Field(gt=0.0)], NullIsDefault] = 1.0
     """Penalty on tokens already in the context; 1 turns it off."""
@@ -242,7 +250,7 @@ class ChatCompletionRequest(ApiModel):
         Annotated[StrictFloat | None, Field(ge=-2.0, le=2.0)], NullIsDefault
     ] = 0.0
     """Penalty on tokens used at all; 0 turns it off."""
-    tools: list[ChatTool] | None = None
+    tools: JsonArray[ChatTool] | None = None
     """What the model may call."""
     tool_choice: Annotated[ToolChoiceMode | ChatNamedToolChoice | None, ByJsonType] = None
     """Which tool is called; `auto` when absent."""
@@ -334,7 +342,7 @@ class ChatAnswer(ApiModel):
     """The text; null when there is none."""
     reasoning_content: str | None = None
     """The thinking, when the model thought."""
-    tool_calls: list[ChatToolCall] | None = None
+    tool_calls: JsonArray[ChatToolCall] | None = None
     """The calls it makes."""
 
 
@@ -359,7 +367,7 @@ class ChatCompletion(ApiModel):
     """When the answer began, in seconds since 1970."""
     model: str
     """Id of the model that answered."""
-    choices: Annotated[list[ChatChoice], Field(max_length=1, min_length=1)]
+    choices: Annotated[JsonArray[ChatChoice], Field(max_length=1, min_length=1)]
     """One answer."""
     usage: ChatUsage
     timings: ChatTimings | None = None
@@ -395,7 +403,7 @@ class ChatDelta(ApiModel):
     """New text."""
     reasoning_content: str | None = None
     """New thinking."""
-    tool_calls: list[ChatToolCallDelta] | None = None
+    tool_calls: JsonArray[ChatToolCallDelta] | None = None
     """New pieces of tool calls."""
 
 
@@ -440,7 +448,7 @@ class ChatCompletionChunk(ApiModel):
     """When the answer began, in seconds since 1970."""
     model: str
     """Id of the model that answered."""
-    choices: Annotated[list[ChatChunkChoice], Field(max_length=1)]
+    choices: Annotated[JsonArray[ChatChunkChoice], Field(max_length=1)]
     """What is new; empty only in the chunk for the token counts."""
     usage: ChatUsage | None = None
     timings: ChatTimings | None = None

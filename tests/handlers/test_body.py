@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from generated.models import ChatCompletionRequest
 from handlers.body import MAX_BODY_BYTES, PydanticBody, json_path, parse_body, render_path
@@ -38,6 +39,25 @@ def test_a_bom_is_accepted_once() -> None:
     raw = json.dumps({"messages": [USER]}).encode()
     assert parse(b"\xef\xbb\xbf" + raw) == parse(raw)
     assert refusal(b"\xef\xbb\xbf\xef\xbb\xbf" + raw).code == "invalid_json"
+
+
+def wrong_lists() -> list[dict[str, Any]]:
+    wrong = [1] * 1000
+    return [
+        {"messages": wrong},
+        {"messages": [{"role": "user", "content": wrong}]},
+        {"messages": [{"role": "assistant", "tool_calls": wrong}]},
+        {"messages": [USER], "tools": wrong},
+        {"messages": [USER], "stop": wrong},
+        {"messages": [USER], "stop_sequences": wrong},
+    ]
+
+
+@pytest.mark.parametrize("body", wrong_lists())
+def test_a_list_of_wrong_items_costs_one_error(body: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ChatCompletionRequest.model_validate_json(json.dumps(body))
+    assert caught.value.error_count() == 1
 
 
 @pytest.mark.parametrize(
