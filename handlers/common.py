@@ -1,4 +1,4 @@
-"""What the protocols' bodies share: sampling fields, the model check, text parts, refusals."""
+"""What the protocols' bodies share: sampling fields, the model check, text parts, ids."""
 
 from __future__ import annotations
 
