@@ -14,6 +14,9 @@ class IncrementalDetokenizer:
     unfinished character at the end is held back until it is complete. Special tokens have no text.
     """
 
+    # Not the library's DecodeStream: it holds bytes back that never become a character, and
+    # decodes all of them again at each token.
+
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")

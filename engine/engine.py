@@ -189,7 +189,7 @@ class Engine:
 
     async def _encode(self, prompt: ChatPrompt | TextPrompt) -> EncodedPrompt:
         text = self._require_ready()
-        limit = self.config.ctx - 1
+        limit = self.config.ctx - 1  # room for one token of the answer
         loop = asyncio.get_running_loop()
         encoded = await loop.run_in_executor(self._pool, text.encode, prompt, limit)
         if encoded.total > limit:

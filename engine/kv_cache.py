@@ -153,6 +153,7 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     def _swap(self, source: int, target: int) -> None:
         a, b = self._row_of.index(source), self._row_of.index(target)
+        # What lies beyond both lengths is hidden by the masks, so it need not move.
         length = max(self._lengths[a], self._lengths[b])
         for layer in self.layers:
             layer.swap(source, target, length)

@@ -17,6 +17,7 @@ import torch
 from engine.request import SamplingParams
 
 _MASK64 = 2**64 - 1
+# Halvings of a range of logarithms that is some 31 wide: what is left is below 1e-4.
 _TOP_P_STEPS = 20
 
 

@@ -77,7 +77,7 @@ class WorkerSupervisor:
         self._restart: asyncio.TimerHandle | None = None
         self.restarts = 0
         self.started_at = time.monotonic()
-        self.load_seconds = 10.0
+        self.load_seconds = 10.0  # a guess until the first worker has been ready
 
     @property
     def pid(self) -> int | None:

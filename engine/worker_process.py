@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from engine.config import EngineConfig
 from engine.messages import FromWorker, Shutdown, ToWorker
 
+# A plain subprocess: multiprocessing would import the server's main module in the worker too.
 _MAIN = (
     "import sys; sys.path[:] = {path!r}; "
     "from engine.worker_process import worker_main; worker_main({fd})"
