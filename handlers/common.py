@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from engine.request import SamplingParams
-from handlers.errors import ApiError
+from handlers.errors import ApiError, bad_request
+
+# Finding them costs 300 bytes and 2 microseconds a character before the first token.
+MAX_STOP_CHARACTERS = 2**18
 
 
 class SamplingFields(Protocol):
@@ -68,10 +71,15 @@ def _or(value: Any, default: Any) -> Any:
 
 
 def _read_stop(body: SamplingFields) -> tuple[str, ...]:
-    stop = body.stop if body.stop is not None else body.stop_sequences
-    if stop is None:
-        return ()
-    return (stop,) if isinstance(stop, str) else tuple(stop)
+    name = "stop_sequences" if body.stop is None else "stop"
+    value = getattr(body, name) or ()
+    stop = (value,) if isinstance(value, str) else tuple(value)
+    if sum(map(len, stop)) > MAX_STOP_CHARACTERS:
+        raise bad_request(
+            f"{name} holds more than {MAX_STOP_CHARACTERS} characters; send fewer or shorter ones.",
+            name,
+        )
+    return stop
 
 
 def flatten_text(content: str | Sequence[TextPart] | None) -> str:

@@ -4,7 +4,13 @@ import pytest
 
 from engine.request import SamplingParams
 from generated.models import ChatCompletionRequest, ChatTextPart
-from handlers.common import check_model, flatten_text, new_id, read_sampling
+from handlers.common import (
+    MAX_STOP_CHARACTERS,
+    check_model,
+    flatten_text,
+    new_id,
+    read_sampling,
+)
 from handlers.errors import ApiError
 
 
@@ -56,6 +62,16 @@ def test_the_seed_s_bounds_are_taken_as_they_are(seed: int) -> None:
 )
 def test_stop_wins_over_stop_sequences(fields: dict[str, object], stop: tuple[str, ...]) -> None:
     assert read_sampling(body(**fields), None).stop == stop
+
+
+@pytest.mark.parametrize("name", ["stop", "stop_sequences"])
+def test_stop_strings_of_too_many_characters_are_refused(name: str) -> None:
+    most = ["x" * (MAX_STOP_CHARACTERS - 9), "y" * 9]
+    assert read_sampling(body(**{name: most}), None).stop == tuple(most)
+    with pytest.raises(ApiError) as caught:
+        read_sampling(body(**{name: [*most, "z"]}), None)
+    assert (caught.value.status, caught.value.param) == (400, name)
+    assert caught.value.message.startswith(f"{name} holds more than")
 
 
 def test_text_parts_are_joined_by_line_breaks() -> None:
