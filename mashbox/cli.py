@@ -68,57 +68,61 @@ def _check_device(device: str) -> str:
     return device
 
 
+Model = Annotated[
+    str | None,
+    typer.Argument(
+        help="A known model's id, a .gguf file, a folder with safetensors, or a hub id. "
+        "Default: smollm2-135m.",
+    ),
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        help="Loopback address to listen on.", callback=_check_host, rich_help_panel="Server"
+    ),
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        help="Port to listen on; 0 takes a free one.",
+        min=0,
+        max=65535,
+        rich_help_panel="Server",
+    ),
+]
+Ctx = Annotated[
+    int | None,
+    typer.Option(
+        help="Tokens of one request, prompt and answer together. Default: what fits in "
+        "memory, at most the model's maximum.",
+        min=16,
+        rich_help_panel="Model",
+    ),
+]
+Slots = Annotated[
+    int,
+    typer.Option(help="Requests decoded together.", min=1, max=256, rich_help_panel="Model"),
+]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="auto, cpu, cuda, cuda:N or mps.", callback=_check_device, rich_help_panel="Model"
+    ),
+]
+DtypeOption = Annotated[
+    Dtype, typer.Option(help="Arithmetic of the weights.", rich_help_panel="Model")
+]
+
+
 @app.command(epilog="Example: mashbox run smollm2-135m --port 9000")
 def run(  # noqa: PLR0913 - one parameter an option
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            help="A known model's id, a .gguf file, a folder with safetensors, or a hub id. "
-            "Default: smollm2-135m.",
-        ),
-    ] = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="Loopback address to listen on.",
-            callback=_check_host,
-            rich_help_panel="Server",
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            help="Port to listen on; 0 takes a free one.",
-            min=0,
-            max=65535,
-            rich_help_panel="Server",
-        ),
-    ] = 8000,
-    ctx: Annotated[
-        int | None,
-        typer.Option(
-            help="Tokens of one request, prompt and answer together. Default: what fits in "
-            "memory, at most the model's maximum.",
-            min=16,
-            rich_help_panel="Model",
-        ),
-    ] = None,
-    slots: Annotated[
-        int,
-        typer.Option(help="Requests decoded together.", min=1, max=256, rich_help_panel="Model"),
-    ] = 4,
-    device: Annotated[
-        str,
-        typer.Option(
-            help="auto, cpu, cuda, cuda:N or mps.",
-            callback=_check_device,
-            rich_help_panel="Model",
-        ),
-    ] = "auto",
-    dtype: Annotated[
-        Dtype,
-        typer.Option(help="Arithmetic of the weights.", rich_help_panel="Model"),
-    ] = Dtype.auto,
+    model: Model = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    ctx: Ctx = None,
+    slots: Slots = 4,
+    device: Device = "auto",
+    dtype: DtypeOption = Dtype.auto,
 ) -> None:
     """Load a model and serve it."""
     from mashbox.console import Console, set_up_logging
