@@ -19,11 +19,16 @@ class FinishReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts; `cached_tokens` is the part of the prompt that was not computed again."""
+    """Token counts.
+
+    `cached_tokens` is the part of the prompt that was not computed again, `reasoning_tokens` the
+    part of the answer that was thinking.
+    """
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,16 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class PartStart:
-    """A part of the answer begins; at most one part is open."""
+    """A part of the answer begins; at most one part is open.
+
+    A tool call has the function's `name` and a `call_key` that is unique among all answers; its
+    deltas are JSON text of the arguments.
+    """
 
     index: int
     kind: PartKind
+    name: str = ""
+    call_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,33 @@ from engine.request import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)
+class Constraint:
+    """What part of an answer has to follow a grammar (Lark, as llguidance reads it).
+
+    Without a `trigger` the grammar describes the answer from its first token to its end. With one
+    the answer is free until its text spells the trigger; then the grammar describes the text from
+    the beginning of the token in which the trigger begins. Once the grammar has ended, the answer
+    is free again and watched for the next trigger if `repeat`, else it ends.
+    """
+
+    grammar: str
+    trigger: str | None = None
+    repeat: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBudget:
+    """Most tokens of the thinking: then `close` is put after it, and the answer goes on.
+
+    Thinking begins where the answer's text spells `open`, or with the answer if that is None.
+    """
+
+    tokens: int
+    open: str | None
+    close: str
+
+
+@dataclass(frozen=True, slots=True)
 class Submit:
     """Server to worker: run this prompt.
 
@@ -20,6 +47,8 @@ class Submit:
     prompt_ids: tuple[int, ...]
     max_tokens: int
     sampling: SamplingParams
+    constraint: Constraint | None = None
+    thinking: ThinkingBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,68 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call in an earlier assistant message; `id` is what the message with its result repeats.
+
+    `arguments` are the parsed JSON, so that every client's spelling of them renders alike.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation, its content already flattened to text."""
+    """One turn of a conversation, its content already flattened to text.
+
+    `reasoning` is what an assistant thought, `tool_call_id` the call that a tool message answers.
+    """
 
     role: Role
     content: str
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call; `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Whether the model may, must or must not call; `name` is set for `named` only."""
+
+    mode: Literal["auto", "none", "required", "named"] = "auto"
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Whether the model thinks first, None as its template says; `budget` caps the tokens of it."""
+
+    enabled: bool | None = None
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatPrompt:
-    """A conversation; the model's chat template turns it into text."""
+    """A conversation; the model's chat template turns it into text.
+
+    Without `parallel_tool_calls` an answer has at most one call.
+    """
 
     messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    parallel_tool_calls: bool = True
+    thinking: Thinking = Thinking()
     template_kwargs: dict[str, Any] = field(default_factory=dict)
 
 
