@@ -141,7 +141,10 @@ _CALL_MARKERS: dict[str, tuple[CallFormat, frozenset[str]]] = {
     "mistral-list": (_MISTRAL_LIST, frozenset({"[TOOL_CALLS]"})),
     "harmony": (
         _HARMONY,
-        frozenset({f"<|{t}|>" for t in "start channel message constrain call end return".split()}),
+        frozenset(
+            f"<|{t}|>"
+            for t in ("start", "channel", "message", "constrain", "call", "end", "return")
+        ),
     ),
     **{
         name: (
