@@ -14,7 +14,8 @@ from engine.engine import EngineHealth
 from engine.messages import Ready
 from generated.models import ChatCompletionRequest, Health, Model, ModelList
 from handlers.answer import GenerationEngine, answer
-from handlers.chat import ChatEncoder, read_chat_request
+from handlers.chat import read_chat_request
+from handlers.chat_encoder import ChatEncoder
 from handlers.common import check_model, new_id
 
 

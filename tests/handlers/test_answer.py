@@ -12,7 +12,7 @@ from engine.events import PartDelta, PartEnd, PartStart
 from engine.request import ChatPrompt, GenerationRequest, SamplingParams
 from handlers import sse
 from handlers.answer import answer
-from handlers.chat import ChatEncoder
+from handlers.chat_encoder import ChatEncoder
 from handlers.errors import ErrorBoundary
 from tests.handlers.asgi import Connection, sse_events
 from tests.handlers.scripted_engine import STARTED, Hold, ScriptedEngine, Step, text_events

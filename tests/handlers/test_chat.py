@@ -1,202 +1,23 @@
+"""Reading chat bodies into the neutral request."""
+
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from openai.lib.streaming.chat import ChatCompletionStreamState
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from engine.events import (
-    Event,
-    Finished,
-    FinishReason,
-    PartDelta,
-    PartEnd,
-    PartStart,
-    Started,
-    Timings,
-    Usage,
+from engine.request import (
+    ChatPrompt,
+    GenerationRequest,
+    Message,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
 )
-from engine.request import ChatPrompt, GenerationRequest, Message
 from generated.models import ChatCompletionRequest
-from handlers.chat import ChatEncoder, chat_timings, chat_usage, read_chat_request
-from handlers.errors import ApiError, api_error, internal_error
-from handlers.sse import DONE
-from tests.handlers.schemas import schema
-
-counts = st.integers(0, 10**6)
-# Differences of monotonic clocks: none, or not below their resolution.
-durations = st.just(0.0) | st.floats(1e-9, 10**9)
-texts = st.text(min_size=1, max_size=8)
-
-
-def encoder(include_usage: bool = False) -> ChatEncoder:
-    return ChatEncoder("chatcmpl-1", "served", include_usage)
-
-
-@st.composite
-def event_streams(draw: st.DrawFn) -> list[Event]:
-    """A stream that obeys the grammar, with text parts alone, as the engine gives today."""
-    cached = draw(counts)
-    usage = Usage(cached + draw(counts), cached, draw(counts))
-    timings = Timings(draw(durations), draw(durations), draw(durations))
-    events: list[Event] = [Started(usage.prompt_tokens, cached, timings.queue_ms)]
-    for index, pieces in enumerate(draw(st.lists(st.lists(texts, max_size=4), max_size=3))):
-        deltas = [PartDelta(index, piece) for piece in pieces]
-        events += [PartStart(index, "text"), *deltas, PartEnd(index)]
-    reason = draw(st.sampled_from([FinishReason.STOP, FinishReason.LENGTH]))
-    return [*events, Finished(reason, draw(st.none() | texts), usage, timings)]
-
-
-def encode(events: list[Event], encoder: ChatEncoder) -> list[Any]:
-    """Run a whole stream; gives its chunks, each checked against the contract."""
-    wire = encoder.start() + [chunk for event in events for chunk in encoder.feed(event)]
-    assert wire.pop() == DONE
-    chunks = [json.loads(chunk.removeprefix(b"data: ")) for chunk in wire]
-    for chunk in chunks:
-        schema("ChatCompletionChunk").validate(chunk)
-    return chunks
-
-
-@given(events=event_streams(), include_usage=st.booleans())
-def test_the_sdk_reads_the_stream_as_the_whole_answer(
-    events: list[Event], include_usage: bool
-) -> None:
-    chat = encoder(include_usage)
-    state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
-    for chunk in encode(events, chat):
-        # Only the last chunk has usage, and the SDK's own types allow null there.
-        state.handle_chunk(ChatCompletionChunk.model_validate_json(json.dumps(chunk), strict=True))
-    streamed = state.current_completion_snapshot
-    whole_json = chat.result().model_dump_json(exclude_unset=True)
-    schema("ChatCompletion").validate(json.loads(whole_json))
-    whole = ChatCompletion.model_validate_json(whole_json, strict=True)
-
-    assert streamed.choices[0].message.content == (whole.choices[0].message.content or "")
-    assert streamed.choices[0].message.role == whole.choices[0].message.role
-    assert streamed.choices[0].finish_reason == whole.choices[0].finish_reason
-    assert streamed.usage == whole.usage
-    assert (streamed.id, streamed.created, streamed.model) == (
-        whole.id, whole.created, whole.model,
-    )  # fmt: skip
-
-
-@given(events=event_streams())
-def test_the_whole_answer_is_what_the_events_say(events: list[Event]) -> None:
-    chat = encoder()
-    encode(events, chat)
-    choice = chat.result().choices[0]
-    assert choice.message.content == (
-        "".join(event.text for event in events if isinstance(event, PartDelta)) or None
-    )
-    finished = events[-1]
-    assert isinstance(finished, Finished)
-    assert choice.finish_reason == finished.reason.value
-    assert chat.result().usage == chat_usage(finished.usage)
-
-
-def short_stream() -> list[Event]:
-    usage, timings = Usage(12, 4, 3), Timings(1.5, 20.0, 40.0)
-    return [
-        Started(12, 4, 1.5),
-        PartStart(0, "text"),
-        PartDelta(0, "Hel"),
-        PartDelta(0, "lo"),
-        PartEnd(0),
-        Finished(FinishReason.STOP, None, usage, timings),
-    ]
-
-
-USAGE = {
-    "prompt_tokens": 12,
-    "completion_tokens": 3,
-    "total_tokens": 15,
-    "prompt_tokens_details": {"cached_tokens": 4},
-}
-
-
-def test_the_finish_chunk_carries_usage_where_it_was_not_asked_for() -> None:
-    role, first, second, finish = encode(short_stream(), encoder())
-    assert role["choices"] == [
-        {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
-    ]
-    assert first["choices"] == [{"index": 0, "delta": {"content": "Hel"}, "finish_reason": None}]
-    assert second["choices"][0]["delta"] == {"content": "lo"}
-    assert finish["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
-    assert finish["usage"] == USAGE
-    assert finish["timings"]["predicted_n"] == 3
-    assert not any({"usage", "timings", "error"} & set(chunk) for chunk in (role, first, second))
-
-
-def test_a_usage_chunk_without_choices_follows_where_it_was_asked_for() -> None:
-    *_, finish, usage = encode(short_stream(), encoder(include_usage=True))
-    assert finish["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
-    assert "usage" not in finish
-    assert (usage["choices"], usage["usage"]) == ([], USAGE)
-    assert finish["timings"] == usage["timings"]
-
-
-def test_an_answer_without_text_has_null_content() -> None:
-    events = short_stream()
-    chat = encoder()
-    encode([events[0], events[-1]], chat)
-    answer = json.loads(chat.result().model_dump_json(exclude_unset=True))
-    assert answer["choices"][0]["message"] == {"role": "assistant", "content": None}
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        internal_error("chatcmpl-1"),
-        ApiError(429, "Full.", "rate_limit_error", "rate_limit_exceeded"),
-        ApiError(503, "Loading.", "overloaded_error", "not_ready"),
-        api_error(ValueError("x")),
-    ],
-)
-def test_a_failed_stream_ends_with_an_error_chunk(error: ApiError) -> None:
-    chunk, done = encoder().fail(error)
-    assert done == DONE
-    read = json.loads(chunk.removeprefix(b"data: "))
-    schema("ChatCompletionChunk").validate(read)
-    assert read["choices"] == [{"index": 0, "delta": {}, "finish_reason": "error"}]
-    assert read["error"] == {
-        "message": error.message,
-        "type": error.type,
-        "code": error.code,
-        "request_id": "chatcmpl-1",
-    }
-
-
-def test_there_is_no_whole_answer_before_the_end() -> None:
-    chat = encoder()
-    chat.feed(PartDelta(0, "x"))
-    with pytest.raises(RuntimeError):
-        chat.result()
-
-
-def test_rates_count_what_was_computed_in_the_time_measured() -> None:
-    timings = chat_timings(Usage(12, 4, 3), Timings(1.5, 20.0, 40.0))
-    assert timings.model_dump() == {
-        "prompt_n": 8, "prompt_ms": 20.0, "prompt_per_second": 400.0,
-        "predicted_n": 3, "predicted_ms": 40.0, "predicted_per_second": 50.0,
-        "cache_n": 4, "queue_ms": 1.5,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("usage", "timings"),
-    [
-        (Usage(12, 0, 1), Timings(0, 20.0, 0.0)),
-        (Usage(12, 0, 0), Timings(0, 20.0, 0.0)),
-        (Usage(12, 0, 5), Timings(0, 20.0, 0.0)),
-    ],
-)
-def test_rates_that_cannot_be_known_are_null(usage: Usage, timings: Timings) -> None:
-    assert chat_timings(usage, timings).predicted_per_second is None
-    assert chat_timings(Usage(4, 4, 1), timings).prompt_per_second is None
+from handlers.chat import read_chat_request
+from handlers.errors import ApiError
 
 
 def read(**fields: object) -> GenerationRequest:
@@ -215,7 +36,7 @@ def read_prompt(**fields: object) -> ChatPrompt:
 def test_a_bare_conversation_is_read() -> None:
     request = read()
     assert request.id == "chatcmpl-1"
-    assert request.prompt == ChatPrompt((Message("user", "Hi"),), {})
+    assert request.prompt == ChatPrompt((Message("user", "Hi"),))
     assert request.sampling.max_tokens is None
 
 
@@ -237,7 +58,7 @@ def test_messages_keep_their_order_and_developer_becomes_system() -> None:
         Message("system", "S"),
         Message("user", "a\nb"),
         Message("assistant", ""),
-        Message("tool", "T"),
+        Message("tool", "T", tool_call_id="1"),
     )
 
 
@@ -256,21 +77,105 @@ def test_max_completion_tokens_wins(fields: dict[str, Any], max_tokens: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "kwargs"),
+    ("fields", "enabled", "kwargs"),
     [
-        ({}, {}),
-        ({"enable_thinking": False}, {"enable_thinking": False}),
-        ({"chat_template_kwargs": {"enable_thinking": True}}, {"enable_thinking": True}),
-        ({"chat_template_kwargs": {"mood": {"a": [1]}}}, {"mood": {"a": [1]}}),
-        ({"chat_template_kwargs": {"enable_thinking": None}}, {}),
+        ({}, None, {}),
+        ({"enable_thinking": False}, False, {}),
+        ({"chat_template_kwargs": {"enable_thinking": True}}, True, {}),
+        ({"chat_template_kwargs": {"mood": {"a": [1]}}}, None, {"mood": {"a": [1]}}),
+        ({"chat_template_kwargs": {"enable_thinking": None}}, None, {}),
         (
             {"chat_template_kwargs": {"enable_thinking": True, "x": 1}, "enable_thinking": False},
-            {"enable_thinking": False, "x": 1},
+            False,
+            {"x": 1},
         ),
     ],
 )
-def test_template_kwargs_are_passed_on(fields: dict[str, Any], kwargs: dict[str, Any]) -> None:
-    assert read_prompt(**fields).template_kwargs == kwargs
+def test_thinking_and_template_kwargs_are_read(
+    fields: dict[str, Any], enabled: bool | None, kwargs: dict[str, Any]
+) -> None:
+    prompt = read_prompt(**fields)
+    assert (prompt.thinking, prompt.template_kwargs) == (Thinking(enabled), kwargs)
+
+
+RING = {"type": "function", "function": {"name": "ring", "description": "Ring.",
+        "parameters": {"type": "object"}}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "web_search"},
+        {"type": "function"},
+        {"type": "function", "function": {"name": ""}},
+        {"type": "function", "function": {"name": 5}},
+        {"type": "function", "function": "ring"},
+        {"type": "custom", "custom": {"name": "x"}},
+    ],
+)
+def test_tools_that_cannot_be_offered_are_left_out(odd: dict[str, Any]) -> None:
+    assert read_prompt(tools=[odd, RING]).tools == (Tool("ring", "Ring.", {"type": "object"}),)
+
+
+def test_a_tool_needs_no_more_than_a_name() -> None:
+    (tool,) = read_prompt(tools=[{"type": "function", "function": {"name": "bare"}}]).tools
+    assert tool == Tool("bare", "", {})
+
+
+@pytest.mark.parametrize(
+    ("choice", "read_as"),
+    [
+        (None, ToolChoice("auto")),
+        ("auto", ToolChoice("auto")),
+        ("none", ToolChoice("none")),
+        ("required", ToolChoice("required")),
+        ({"type": "function", "function": {"name": "ring"}}, ToolChoice("named", "ring")),
+        ({"type": "function", "name": "ring"}, ToolChoice("named", "ring")),
+    ],
+)
+def test_tool_choice_is_read_in_every_form(choice: object, read_as: ToolChoice) -> None:
+    assert read_prompt(tools=[RING], tool_choice=choice).tool_choice == read_as
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tool_choice": "required"},
+        {"tool_choice": "required", "tools": [{"type": "web_search"}]},
+        {"tool_choice": {"type": "function", "function": {"name": "other"}}, "tools": [RING]},
+        {"tool_choice": {"type": "function"}, "tools": [RING]},
+    ],
+)
+def test_a_choice_that_the_tools_cannot_fulfil_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ApiError) as refusal:
+        read(**fields)
+    assert (refusal.value.status, refusal.value.param) == (400, "tool_choice")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parsed"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ({"a": 1}, {"a": 1}),
+        ("", {}),
+        (None, {}),
+        ("{broken", {"arguments": "{broken"}),
+        ("[1]", {"arguments": [1]}),
+    ],
+)
+def test_past_calls_keep_their_arguments_whatever_their_spelling(
+    arguments: object, parsed: dict[str, Any]
+) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "ring", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ]
+    assert read_prompt(messages=messages).messages[1:] == (
+        Message("assistant", "", "Hm.", (ToolCall("c1", "ring", parsed),)),
+        Message("tool", "done", tool_call_id="c1"),
+    )
 
 
 def test_another_model_is_refused() -> None:

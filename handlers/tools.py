@@ -1,0 +1,87 @@
+"""Tools in OpenAI's bodies: what is offered, what must be called, what was called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from engine.request import Tool, ToolChoice
+from handlers.errors import bad_request
+
+_MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+
+
+class FunctionName(Protocol):
+    """The nested form of a named choice."""
+
+    name: str
+
+
+class NamedChoice(Protocol):
+    """A tool_choice object: flat or nested, or only a mode in its `type`."""
+
+    type: str | None
+    name: str | None
+
+    @property
+    def function(self) -> FunctionName | None:
+        """The nested form."""
+
+
+def function_tool(function: Any) -> Tool | None:
+    """Read an object with name, description and parameters; None when it cannot be offered."""
+    match function:
+        case {"name": str() as name} if name:
+            description = function.get("description")
+            parameters = function.get("parameters")
+            return Tool(
+                name,
+                description if isinstance(description, str) else "",
+                parameters if isinstance(parameters, dict) else {},
+            )
+    return None
+
+
+def read_tool_choice(choice: str | NamedChoice | None, tools: Iterable[Tool]) -> ToolChoice:
+    """Read a tool_choice; raises ApiError 400 when the offered tools cannot fulfil it."""
+    names = {tool.name for tool in tools}
+    name = None if choice is None or isinstance(choice, str) else _name_of(choice)
+    if name is not None:
+        if name not in names:
+            raise bad_request(
+                f"tool_choice names {name!r}, which is not among the tools; offer it.",
+                "tool_choice",
+            )
+        return ToolChoice("named", name)
+    mode = _mode_of(choice)
+    if mode == "required" and not names:
+        raise bad_request(
+            "tool_choice asks for a call but no tools are offered; send tools.", "tool_choice"
+        )
+    return ToolChoice(mode)
+
+
+def _name_of(choice: NamedChoice) -> str | None:
+    return choice.function.name if choice.function else choice.name
+
+
+def _mode_of(choice: str | NamedChoice | None) -> Any:
+    word = choice if choice is None or isinstance(choice, str) else choice.type
+    if word is None:
+        return "auto"
+    if word not in _MODES:
+        raise bad_request("tool_choice names no tool; name one of the tools.", "tool_choice")
+    return _MODES[word]
+
+
+def parse_arguments(arguments: Any) -> dict[str, Any]:
+    """Parse a past call's arguments; what is no JSON object is kept under `arguments`."""
+    if isinstance(arguments, str):
+        try:
+            parsed = json.loads(arguments or "{}")
+        except (ValueError, RecursionError):
+            parsed = arguments
+    else:
+        parsed = {} if arguments is None else arguments
+    return parsed if isinstance(parsed, dict) else {"arguments": parsed}
