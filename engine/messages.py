@@ -13,14 +13,19 @@ class Constraint:
     """What part of an answer has to follow a grammar (Lark, as llguidance reads it).
 
     Without a `trigger` the grammar describes the answer from its first token to its end. With one
-    the answer is free until its text spells the trigger; then the grammar describes the text from
-    the beginning of the token in which the trigger begins. Once the grammar has ended, the answer
-    is free again and watched for the next trigger if `repeat`, else it ends.
+    the answer is free until its text spells the trigger; then the grammar describes what follows.
+    `at_start` looks for it only where the answer begins. Once the grammar has ended, the answer is
+    free again and watched for the next trigger if `repeat`, else it ends.
+
+    Thinking is not watched: it lies between the texts of `thinking`; where the first is None, the
+    answer begins with it.
     """
 
     grammar: str
     trigger: str | None = None
+    at_start: bool = False
     repeat: bool = True
+    thinking: tuple[str | None, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
