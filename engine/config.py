@@ -12,12 +12,13 @@ PREFILL_CHUNK = 256
 class ModelSource:
     """A model found on this machine.
 
-    `path` is a GGUF file or a folder with config.json and safetensors. `id` is what clients call
-    it.
+    `path` is a GGUF file, a folder with config.json and safetensors, or, if `scripted`, a script
+    that is followed instead of weights. `id` is what clients call it.
     """
 
     id: str
     path: Path
+    scripted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,9 @@ class EngineConfig:
     """Frozen settings of one engine.
 
     `ctx` is the tokens of one slot (prompt and answer together), `slots` the requests decoded
-    together, `prefill_chunk` the most prompt tokens one device call computes.
+    together, `prefill_chunk` the most prompt tokens one device call computes. `tool_format` is the
+    name of a `model_format`, None the one that the chat template shows. `restarts` counts how often
+    the worker has been started again; a scripted model may heed it.
     """
 
     model: ModelSource
@@ -35,3 +38,5 @@ class EngineConfig:
     dtype: str = "auto"
     threads: int = 0
     prefill_chunk: int = PREFILL_CHUNK
+    tool_format: str | None = None
+    restarts: int = 0

@@ -7,6 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from engine.config import EngineConfig
@@ -109,7 +110,7 @@ class WorkerSupervisor:
         self.started_at = time.monotonic()
         # Started from the loop's thread: the worker dies with the thread that started it.
         self._worker = self._start_worker(
-            self._config,
+            replace(self._config, restarts=self.restarts),
             lambda message: _call_soon(loop, self._receive, message),
             lambda code, lines: _call_soon(loop, self._exited, code, lines),
         )

@@ -124,6 +124,10 @@ class Worker:
 
 
 def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Ready]:
+    if config.model.scripted:
+        from engine.scripted import load_scripted
+
+        return load_scripted(config)
     # Imported here: torch takes seconds, and the loop above must run without it.
     from engine.loader import load_model
     from engine.model_runner import TransformersRunner, use_threads

@@ -6,10 +6,12 @@ import ipaddress
 import re
 import signal
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from engine.model_format import FORMATS
 from mashbox import __version__
 
 # Everything heavy is imported where it is used: `mashbox --help` answers at once.
@@ -68,11 +70,17 @@ def _check_device(device: str) -> str:
     return device
 
 
+def _check_tool_format(name: str | None) -> str | None:
+    if name is not None and name not in FORMATS:
+        raise typer.BadParameter(f"{name} is no tool format. Use one of {', '.join(FORMATS)}.")
+    return name
+
+
 Model = Annotated[
     str | None,
     typer.Argument(
-        help="A known model's id, a .gguf file, a folder with safetensors, or a hub id. "
-        "Default: smollm2-135m.",
+        help="A known model's id, a .gguf file, a folder with safetensors, a hub id, or "
+        "scripted. Default: smollm2-135m.",
     ),
 ]
 Host = Annotated[
@@ -112,6 +120,24 @@ Device = Annotated[
 DtypeOption = Annotated[
     Dtype, typer.Option(help="Arithmetic of the weights.", rich_help_panel="Model")
 ]
+ToolFormat = Annotated[
+    str | None,
+    typer.Option(
+        help="How the model writes tool calls, where its chat template does not tell: "
+        f"{', '.join(FORMATS)}.",
+        callback=_check_tool_format,
+        rich_help_panel="Model",
+    ),
+]
+Script = Annotated[
+    Path | None,
+    typer.Option(
+        help="JSON file with the answers of the model scripted. Default: a greeting or a call.",
+        exists=True,
+        dir_okay=False,
+        rich_help_panel="Model",
+    ),
+]
 
 
 @app.command(epilog="Example: mashbox run smollm2-135m --port 9000")
@@ -123,6 +149,8 @@ def run(  # noqa: PLR0913 - one parameter an option
     slots: Slots = 4,
     device: Device = "auto",
     dtype: DtypeOption = Dtype.auto,
+    tool_format: ToolFormat = None,
+    script: Script = None,
 ) -> None:
     """Load a model and serve it."""
     from mashbox.console import Console, set_up_logging
@@ -132,8 +160,9 @@ def run(  # noqa: PLR0913 - one parameter an option
     # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
+    options = ModelOptions(ctx, slots, device, dtype.value, tool_format, script)
     try:
-        start(console, model, host, port, ModelOptions(ctx, slots, device, dtype.value))
+        start(console, model, host, port, options)
     except StartError as error:
         console.error(str(error))
         raise typer.Exit(1) from None

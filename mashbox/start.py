@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvloop
 
@@ -12,6 +13,7 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
 from engine.model_files import read_header
+from engine.scripted import MAX_CONTEXT, SCRIPTED, scripted_source
 from mashbox.app import create_app
 from mashbox.console import Console
 from mashbox.memory import choose_ctx, free_bytes
@@ -30,6 +32,8 @@ class ModelOptions:
     slots: int
     device: str
     dtype: str
+    tool_format: str | None
+    script: Path | None
 
 
 def start(console: Console, name: str | None, host: str, port: int, options: ModelOptions) -> None:
@@ -51,11 +55,29 @@ def start(console: Console, name: str | None, host: str, port: int, options: Mod
 
 def configure(console: Console, name: str | None, options: ModelOptions) -> EngineConfig:
     """Find the model and settle what depends on it; raises ModelError."""
+    if options.script and name != SCRIPTED:
+        raise ModelError(f"--script is for the model {SCRIPTED} only.")
+    if name == SCRIPTED:
+        return _configure_scripted(options)
     source = resolve(name, lambda done, total: console.progress("download", done, total))
     console.clear()
     header = read_header(source.path)
     free = free_bytes(options.device)
     ctx = choose_ctx(source.id, header, options.ctx, options.slots, options.dtype, free)
     return EngineConfig(
-        model=source, ctx=ctx, slots=options.slots, device=options.device, dtype=options.dtype
+        model=source,
+        ctx=ctx,
+        slots=options.slots,
+        device=options.device,
+        dtype=options.dtype,
+        tool_format=options.tool_format,
+    )
+
+
+def _configure_scripted(options: ModelOptions) -> EngineConfig:
+    return EngineConfig(
+        model=scripted_source(options.script),
+        ctx=options.ctx or MAX_CONTEXT,
+        slots=options.slots,
+        tool_format=options.tool_format,
     )

@@ -34,8 +34,9 @@ def test_help_names_every_option_and_imports_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for option in ("--host", "--port", "--ctx", "--slots", "--device", "--dtype"):
+    for option in ("--host", "--port", "--ctx", "--slots", "--device", "--dtype", "--script"):
         assert option in done.stdout
+    assert "--tool-format" in done.stdout
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com", ""])
@@ -55,6 +56,8 @@ def test_a_host_that_others_reach_is_refused_with_2(host: str) -> None:
         ("--device", "gpu"),
         ("--dtype", "int3"),
         ("--slot", "1"),
+        ("--tool-format", "html"),
+        ("--script", "/no/such/script.json"),
     ],
 )
 def test_a_bad_option_is_refused_with_2(arguments: tuple[str, str]) -> None:
@@ -89,3 +92,17 @@ def test_a_file_that_is_no_gguf_says_what_it_is(tmp_path: Path) -> None:
 def test_a_missing_file_says_so() -> None:
     done = start("/no/such/model.gguf")
     assert (done.returncode, done.stderr) == (1, "/no/such/model.gguf does not exist.\n")
+
+
+def test_a_script_is_for_the_scripted_model_only(tmp_path: Path) -> None:
+    (tmp_path / "script.json").write_text("{}")
+    done = start("smollm2-135m", "--script", str(tmp_path / "script.json"))
+    assert (done.returncode, done.stderr) == (1, "--script is for the model scripted only.\n")
+
+
+def test_a_wrong_script_names_the_place(tmp_path: Path) -> None:
+    path = tmp_path / "script.json"
+    path.write_text('{"answers": [{"text": "Hi"}]}')
+    done = start("scripted", "--script", str(path))
+    assert done.returncode == 1
+    assert done.stderr == f'The script {path} is wrong: answers[0] has no field "text".\n'

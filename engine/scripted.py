@@ -1,0 +1,116 @@
+"""A model that follows a script instead of weights: a runner for the scheduler, without torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import tokenizers
+
+from engine.config import EngineConfig, ModelSource
+from engine.messages import Ready
+from engine.model_format import detect_format
+from engine.scheduler import Batch, PrefillChunk
+from engine.script import Script, ScriptedAnswer, Situation, read_script
+from engine.scripted_prompt import PromptReader
+from engine.scripted_tokenizer import END_OF_TURN, tokenizer_json
+from engine.scripted_writer import Writer, Writing
+
+SCRIPTED = "scripted"
+MAX_CONTEXT = 131_072
+_PACKAGE = files("engine")
+
+
+def scripted_source(script: Path | None) -> ModelSource:
+    """Return the scripted model as a source; `script` None means the one that comes with it.
+
+    Raises ModelError when the script is wrong.
+    """
+    path = script or Path(str(_PACKAGE / "scripted.json"))
+    read_script(path)
+    return ModelSource(SCRIPTED, path, scripted=True)
+
+
+def load_scripted(config: EngineConfig) -> tuple[ScriptedRunner, Ready]:
+    """Build the runner of `config.model`; raises ModelError when its script is wrong."""
+    template = (_PACKAGE / "scripted.jinja").read_text("utf-8")
+    spelled = tokenizer_json()
+    tokenizer = tokenizers.Tokenizer.from_str(spelled)
+    ready = Ready(
+        tokenizer_json=spelled,
+        chat_template=template,
+        special_tokens={"eos_token": END_OF_TURN},
+        eos_token_ids=(tokenizer.get_vocab()[END_OF_TURN],),
+        weight_bytes=0,
+        bits_per_weight=0.0,
+        device="cpu",
+        dtype="none",
+    )
+    writer = Writer(tokenizer, detect_format(template, config.tool_format))
+    script = read_script(config.model.path)
+    return ScriptedRunner(script, tokenizer, writer, config.restarts), ready
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    answer: ScriptedAnswer
+    writing: Writing
+
+    def delay(self, position: int) -> float:
+        """Seconds before the token at `position`."""
+        answer = self.answer
+        return (answer.token_delay_ms if position else answer.first_delay_ms) / 1000
+
+
+class ScriptedRunner:
+    """Gives each sequence the next id of its answer; a step takes its slowest row's delay."""
+
+    def __init__(
+        self, script: Script, tokenizer: tokenizers.Tokenizer, writer: Writer, restarts: int
+    ) -> None:
+        self._script = script
+        self._reader = PromptReader(tokenizer)
+        self._writer = writer
+        self._restarts = restarts
+        self._requests = 0
+        self._end = tokenizer.get_vocab()[END_OF_TURN]
+        self._replies: dict[int, _Reply] = {}  # by slot
+        self.vocab_size: int = tokenizer.get_vocab_size()
+
+    def run(self, batch: Batch) -> list[int]:
+        """Return one id for each of `batch.sampled`, or break as the script says."""
+        if batch.prefill and batch.prefill.is_last:
+            self._replies[batch.prefill.slot] = self._begin(batch.prefill)
+        rows = [(self._replies[s.slot or 0], len(s.answer_ids)) for s in batch.sampled]
+        time.sleep(max((reply.delay(position) for reply, position in rows), default=0))
+        for reply, position in rows:
+            _break(reply.answer, position)
+        ids = [reply.writing.at(position) for reply, position in rows]
+        return [self._end if token_id is None else token_id for token_id in ids]
+
+    def _begin(self, prefill: PrefillChunk) -> _Reply:
+        prompt = self._reader.read(prefill.sequence.prompt_ids)
+        self._requests += 1
+        situation = Situation(
+            user=prompt.user,
+            after_tool_result=prompt.after_tool_result,
+            tools=bool(prompt.tools),
+            request=self._requests,
+            restarts=self._restarts,
+        )
+        answer = self._script.choose(situation)
+        return _Reply(answer, self._writer.write(answer.parts, prompt, answer.finish == "length"))
+
+
+def _break(answer: ScriptedAnswer, position: int) -> None:
+    if answer.crash_at == position:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if answer.hang_at == position:
+        threading.Event().wait()
+    if answer.raise_at == position:
+        raise RuntimeError("the script lets this step fail")

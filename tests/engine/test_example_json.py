@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from engine.example_json import example_arguments
+
+NODE = {
+    "type": "object",
+    "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},
+    "required": ["next"],
+}
+
+
+def object_with(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": schema}, "required": ["a"], **more}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        object_with({"type": "string"}),
+        object_with({"type": "string", "minLength": 7}),
+        object_with({"type": "string", "format": "date-time"}),
+        object_with({"enum": ["x", 3]}),
+        object_with({"const": {"k": [1]}}),
+        object_with({"type": "integer", "minimum": 7}),
+        object_with({"type": "number", "exclusiveMinimum": 2, "multipleOf": 5}),
+        object_with({"type": "integer", "maximum": -3}),
+        object_with({"type": "integer", "exclusiveMaximum": 0}),
+        object_with({"type": "array", "items": {"type": "boolean"}, "minItems": 3}),
+        object_with({"type": ["null", "integer"]}),
+        object_with({"type": ["null"]}),
+        object_with({"anyOf": [{"type": "null"}, {"type": "string"}]}),
+        object_with({"oneOf": [{"type": "array"}], "minItems": 2, "items": {"type": "null"}}),
+        object_with({"$ref": "#/$defs/b~1c"}, **{"$defs": {"b/c": {"enum": [9]}}}),
+        object_with({"allOf": [object_with({"type": "null"}), {"required": ["b"]}]}),
+        object_with({"allOf": [{"$ref": "#/$defs/x"}]}, **{"$defs": {"x": object_with({})}}),
+        object_with({"properties": {"deep": {"type": "integer"}}, "required": ["deep"]}),
+    ],
+)
+def test_the_example_is_valid(schema: dict[str, Any]) -> None:
+    jsonschema.validate(example_arguments(schema, {}), schema)
+
+
+def test_only_required_arguments_are_made_in_the_schemas_order() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"z": {"type": "string"}, "y": {}, "b": {"type": "string"}},
+        "required": ["b", "z"],
+    }
+    assert list(example_arguments(schema, {}).items()) == [("z", "a"), ("b", "a")]
+
+
+def test_what_is_given_is_taken_where_it_fits() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "mode": {"enum": ["slow"]},
+            "limit": {"type": "integer"},
+            "command": {"type": "string"},
+        },
+        "required": ["command", "mode"],
+    }
+    given = {"command": "ls", "mode": "fast", "limit": 3, "other": 1}
+    assert example_arguments(schema, given) == {"mode": "slow", "limit": 3, "command": "ls"}
+    assert example_arguments(schema, {"command": ["ls"]})["command"] == "a"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {"properties": 3},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"minLength": "x"}}, "required": ["a"]},
+        {"type": "string"},
+    ],
+)
+def test_a_schema_that_cannot_be_read_has_no_arguments(schema: Any) -> None:
+    assert example_arguments(schema, {}) == {}
+
+
+def test_a_schema_without_end_gives_a_finite_example() -> None:
+    schema = {"$ref": "#/$defs/node", "$defs": {"node": NODE}}
+    assert "next" in example_arguments(schema, {})

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engine.model_format import FORMATS, detect_format
+from engine.script import CallPart, Part, TextPart
+from engine.scripted_prompt import OfferedTool, ReadPrompt
+from engine.scripted_writer import Writer, Writing
+from tests.engine.scripted_model import TEMPLATE, TOKENIZER, WEATHER, spelled
+
+PROMPT = ReadPrompt(
+    user="Hi",
+    after_tool_result=False,
+    tools=(OfferedTool("get_weather", WEATHER["parameters"]), OfferedTool("get_time", {})),
+    may_think=True,
+)
+CALL = '<tool_call>\n{"name": "%s", "arguments": %s}\n</tool_call>'
+
+
+def write(
+    *parts: Part, prompt: ReadPrompt = PROMPT, endless: bool = False, format: str | None = None
+) -> Writing:
+    return Writer(TOKENIZER, detect_format(TEMPLATE, format)).write(parts, prompt, endless)
+
+
+def written(*parts: Part, prompt: ReadPrompt = PROMPT, format: str | None = None) -> str:
+    return spelled(write(*parts, prompt=prompt, format=format).ids)
+
+
+def test_parts_are_written_one_after_the_other() -> None:
+    text = written(
+        TextPart("reasoning", "Hm."), TextPart("text", "Hi."), TextPart("raw", "<think>")
+    )
+    assert text == "<think>\nHm.\n</think>\n\nHi.<think>"
+
+
+def test_thinking_is_left_out_where_the_prompt_leaves_no_room() -> None:
+    parts = TextPart("reasoning", "Hm."), TextPart("text", "Hi.")
+    assert written(*parts, prompt=replace(PROMPT, may_think=False)) == "Hi."
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "arguments"),
+    [
+        (CallPart(), "get_weather", '{"city": "a"}'),
+        (CallPart(names=("x", "get_time")), "get_time", "{}"),
+        (
+            CallPart(names=("x",), arguments={"city": "Ulm", "x": 1}),
+            "get_weather",
+            '{"city": "Ulm"}',
+        ),
+        (CallPart(name="get_weather"), "get_weather", '{"city": "a"}'),
+        (CallPart(name="get_weather", arguments={"x": "ä"}), "get_weather", '{"x": "ä"}'),
+        (CallPart(name="nobody"), "nobody", "{}"),
+    ],
+)
+def test_a_call_takes_an_offered_tool_unless_it_names_its_own(
+    part: CallPart, name: str, arguments: str
+) -> None:
+    assert written(part) == CALL % (name, arguments)
+
+
+def test_calls_without_tools_are_left_out_unless_named() -> None:
+    prompt = replace(PROMPT, tools=())
+    assert written(CallPart(), TextPart("text", "Hi."), prompt=prompt) == "Hi."
+    assert written(CallPart("f", (), {}), prompt=prompt) == CALL % ("f", "{}")
+
+
+def test_calls_side_by_side_are_joined_as_the_format_does() -> None:
+    both = written(CallPart(name="get_time"), CallPart(name="get_time"), format="mistral-list")
+    one = '{"name": "get_time", "arguments": {}}'
+    assert both == f"[TOOL_CALLS][{one}, {one}]"
+
+
+def test_every_format_writes_a_call_between_its_own_letters() -> None:
+    for name in FORMATS:
+        calls = detect_format(TEMPLATE, name).calls
+        text = written(CallPart(), format=name)
+        assert f"{calls.before_name}get_weather{calls.before_arguments}" in text
+        assert text.endswith(calls.after_arguments + calls.after_calls)
+
+
+def test_xml_arguments_are_bare_strings_and_json() -> None:
+    call = CallPart("f", (), {"a": "x y", "b": [1]})
+    text = written(call, format="qwen3-coder")
+    assert "<parameter=a>\nx y\n</parameter>\n<parameter=b>\n[1]\n</parameter>\n" in text
+
+
+def test_text_is_cut_or_repeated_to_its_number_of_tokens() -> None:
+    whole = len(TOKENIZER.encode("one two three").ids)
+    for tokens in (1, whole, 3 * whole + 1):
+        assert len(write(TextPart("text", "one two three", tokens)).ids) == tokens
+
+
+def test_an_endless_answer_goes_on_with_its_last_part_unclosed() -> None:
+    writing = write(TextPart("reasoning", "one two"), endless=True)
+    ids = [writing.at(n) for n in range(8)]
+    assert spelled(ids) == "<think>\none twoone twoone two"
+    assert write(endless=True).at(0) is None
