@@ -707,7 +707,7 @@ class MessagesTool(ApiModel):
     name: Any | None = None
     """Name of the tool."""
     description: Any | None = None
-    """What it does."""
+    """What it is for."""
     input_schema: Any | None = None
     """JSON Schema of the arguments."""
     defer_loading: Any | None = None
@@ -1295,7 +1295,7 @@ class ResponsesTool(ApiModel):
     name: Any | None = None
     """Name of the tool."""
     description: Any | None = None
-    """What it does."""
+    """What it is for."""
     parameters: Any | None = None
     """Of a function: JSON Schema of the arguments."""
     format: Any | None = None
@@ -1566,7 +1566,7 @@ class ResponseReasoning(ApiModel):
         arbitrary_types_allowed=True,
     )
     effort: str | None
-    """From the request."""
+    """As in the request."""
     summary: OnlyNull
     """Always null."""
 
@@ -1604,23 +1604,23 @@ class Response(ApiModel):
     usage: ResponseUsage | None
     """Token counts; null while the answer goes on."""
     instructions: str | None
-    """From the request."""
+    """As in the request."""
     tools: JsonArray[dict[str, Any]]
-    """From the request."""
+    """As in the request."""
     tool_choice: Annotated[ToolChoiceMode | dict[str, Any], ByJsonType]
-    """From the request."""
+    """As in the request."""
     parallel_tool_calls: StrictBool
-    """From the request."""
+    """As in the request."""
     max_output_tokens: Annotated[StrictInt | None, Field(ge=1)]
-    """From the request."""
+    """As in the request."""
     temperature: Annotated[StrictFloat, Field(ge=0.0, le=4.0)]
-    """From the request."""
+    """As in the request."""
     top_p: Annotated[StrictFloat, Field(gt=0.0, le=1.0)]
-    """From the request."""
+    """As in the request."""
     reasoning: ResponseReasoning
     text: ResponseText
     prompt_cache_key: str | None
-    """From the request."""
+    """As in the request."""
     metadata: dict[str, str]
     """Always empty."""
     truncation: Literal["disabled"]
@@ -1687,7 +1687,7 @@ class ResponseContentPartAddedEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     content_index: Annotated[StrictInt, Field(ge=0)]
@@ -1703,7 +1703,7 @@ class ResponseOutputTextDeltaEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     content_index: Annotated[StrictInt, Field(ge=0)]
@@ -1722,7 +1722,7 @@ class ResponseOutputTextDoneEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     content_index: Annotated[StrictInt, Field(ge=0)]
@@ -1741,7 +1741,7 @@ class ResponseReasoningTextDeltaEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     content_index: Annotated[StrictInt, Field(ge=0)]
@@ -1758,7 +1758,7 @@ class ResponseReasoningTextDoneEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     content_index: Annotated[StrictInt, Field(ge=0)]
@@ -1775,7 +1775,7 @@ class ResponseContentPartDoneEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     content_index: Annotated[StrictInt, Field(ge=0)]
@@ -1791,7 +1791,7 @@ class ResponseFunctionCallArgumentsDeltaEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     delta: str
@@ -1806,7 +1806,7 @@ class ResponseFunctionCallArgumentsDoneEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     name: str
@@ -1823,7 +1823,7 @@ class ResponseCustomToolCallInputDeltaEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     delta: str
@@ -1838,7 +1838,7 @@ class ResponseCustomToolCallInputDoneEvent(ApiModel):
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
     item_id: str
-    """Id of the item."""
+    """The item's id."""
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     input: str
