@@ -144,7 +144,7 @@ def _type_chooser(tags: Mapping[str | None, str], others: str | None) -> Callabl
 
 def _listed(names: Iterable[str | None]) -> str:
     *most, last = filter(None, names)
-    return f"{', '.join(most)} or {last}"
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _tag_models(union: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -197,6 +197,10 @@ def test_a_wrong_model_gives_one_error_at_its_place(
             Annotated[Square | Circle, ByTypeField],
             "Input should be an object with the type square, box or circle",
         ),
+        (
+            Annotated[Circle | OtherShape, ByTypeField],
+            "Input should be an object with a type such as circle",
+        ),
     ],
 )
 def test_an_unknown_type_is_told_which_ones_there_are(union: Any, sentence: str) -> None:
