@@ -23,7 +23,7 @@ _FLAGS = """
 --disable-timestamp --strict-refs --no-formatters --ignore-pyproject
 """
 
-_OWN_NAMES = ("ByJsonType", "JsonArray", "NullIsDefault")
+_OWN_NAMES = ("ByJsonType", "ByTypeField", "JsonArray", "NullIsDefault")
 # pydantic's own strict types refuse 4.0 for an integer and take infinity for a number.
 _OWN_TYPES = {"StrictInt": "generated._base", "StrictFloat": "generated._base"}
 
@@ -57,15 +57,28 @@ def model_view(document: Json) -> Json:
 
 def _simplify(schema: Json) -> Json:
     """Rewrite a schema and those inside it."""
-    result = dict(schema)
+    result = _plain_union(schema)
     if "properties" in result:
-        result["properties"] = {k: _simplify(v) for k, v in result["properties"].items()}
+        result["properties"] = {k: _field(v) for k, v in result["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(result.get(key), dict):
             result[key] = _simplify(result[key])
     if "anyOf" in result:
         result["anyOf"] = [_simplify(member) for member in result["anyOf"]]
     return _exact_constant(_default_for_null(result))
+
+
+def _plain_union(schema: Json) -> Json:
+    """Drop the discriminator: `ByTypeField` reads the members' `type` itself."""
+    rest = {key: value for key, value in schema.items() if key not in ("oneOf", "discriminator")}
+    return {**rest, "anyOf": schema["oneOf"]} if "oneOf" in schema else rest
+
+
+def _field(schema: Json) -> Json:
+    """Rewrite the schema of a field; pydantic's words for null are not JSON's."""
+    if schema.get("type") == "null":
+        return {**schema, "customTypePath": "generated._base.OnlyNull"}
+    return _simplify(schema)
 
 
 def _default_for_null(schema: Json) -> Json:

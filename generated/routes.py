@@ -62,6 +62,30 @@ OPERATIONS: tuple[Operation, ...] = (
         request_model=models.ChatCompletionRequest,
     ),
     Operation(
+        "create_completion",
+        "POST",
+        "/v1/completions",
+        request_model=models.CompletionRequest,
+    ),
+    Operation(
+        "create_message",
+        "POST",
+        "/v1/messages",
+        request_model=models.MessagesRequest,
+    ),
+    Operation(
+        "count_tokens",
+        "POST",
+        "/v1/messages/count_tokens",
+        request_model=models.CountTokensRequest,
+    ),
+    Operation(
+        "create_response",
+        "POST",
+        "/v1/responses",
+        request_model=models.ResponsesRequest,
+    ),
+    Operation(
         "get_openapi",
         "GET",
         "/openapi.json",
@@ -98,6 +122,22 @@ class Handlers(Protocol):
 
     async def create_chat_completion(self, request: models.ChatCompletionRequest) -> Response:
         """Chat completion: POST /v1/chat/completions."""
+        ...
+
+    async def create_completion(self, request: models.CompletionRequest) -> Response:
+        """Text completion: POST /v1/completions."""
+        ...
+
+    async def create_message(self, request: models.MessagesRequest) -> Response:
+        """Message: POST /v1/messages."""
+        ...
+
+    async def count_tokens(self, request: models.CountTokensRequest) -> Response:
+        """Token count: POST /v1/messages/count_tokens."""
+        ...
+
+    async def create_response(self, request: models.ResponsesRequest) -> Response:
+        """Response: POST /v1/responses."""
         ...
 
     async def get_openapi(self) -> Response:

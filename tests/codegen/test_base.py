@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import StrictBool, TypeAdapter, ValidationError
+from pydantic import Field, StrictBool, TypeAdapter, ValidationError
 
 from generated._base import (
     ApiModel,
     ByJsonType,
+    ByTypeField,
     NullIsDefault,
     OnlyFalse,
+    OnlyNull,
     StrictFloat,
     StrictInt,
 )
@@ -33,6 +35,7 @@ TYPES: list[tuple[Any, dict[str, Any]]] = [
     (StrictFloat, {"type": "number"}),
     (StrictBool, {"type": "boolean"}),
     (OnlyFalse, {"type": "boolean", "const": False}),
+    (OnlyNull, {"type": "null"}),
 ]
 
 
@@ -129,3 +132,92 @@ def test_each_member_of_a_union_is_taken(value: object) -> None:
 def test_a_union_of_two_object_types_is_refused() -> None:
     with pytest.raises(TypeError, match="two members of a union are of the JSON type <object>"):
         TypeAdapter(Annotated[Options | Holder, ByJsonType])
+
+
+class Square(ApiModel):
+    type: Literal["square", "box"]
+    side: StrictInt
+
+
+class Circle(ApiModel):
+    type: Literal["circle"] | None = None
+    radius: StrictInt
+
+
+class OtherShape(ApiModel):
+    type: Annotated[str, Field(pattern="_shape$")]
+
+
+Shape = Annotated[Square | Circle | OtherShape, ByTypeField]
+SHAPE: TypeAdapter[Any] = TypeAdapter(Shape)
+
+
+@pytest.mark.parametrize(
+    ("value", "member"),
+    [
+        ({"type": "square", "side": 1}, Square),
+        ({"type": "box", "side": 1}, Square),
+        ({"type": "circle", "radius": 1}, Circle),
+        ({"type": None, "radius": 1}, Circle),
+        ({"radius": 1}, Circle),
+        ({"type": "odd_shape"}, OtherShape),
+        (Square(type="box", side=1), Square),
+    ],
+)
+def test_the_field_type_chooses_the_model(value: object, member: type[ApiModel]) -> None:
+    assert type(SHAPE.validate_python(value)) is member
+
+
+@pytest.mark.parametrize(
+    ("value", "location"),
+    [
+        ({"type": "square"}, ("<square>", "side")),
+        ({"type": "box", "side": "x"}, ("<square>", "side")),
+        ({}, ("<circle>", "radius")),
+        ({"type": "oval"}, ()),
+        ({"type": 5}, ()),
+        ({"type": ["square"]}, ()),
+        ("square", ()),
+        (None, ()),
+    ],
+)
+def test_a_wrong_model_gives_one_error_at_its_place(
+    value: object, location: tuple[str | int, ...]
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        SHAPE.validate_json(json.dumps(value))
+    assert [error["loc"] for error in caught.value.errors()] == [location]
+
+
+@pytest.mark.parametrize(
+    ("union", "sentence"),
+    [
+        (Shape, "Input should be an object with a type such as square, box or circle"),
+        (
+            Annotated[Square | Circle, ByTypeField],
+            "Input should be an object with the type square, box or circle",
+        ),
+        (
+            Annotated[Circle | OtherShape, ByTypeField],
+            "Input should be an object with a type such as circle",
+        ),
+    ],
+)
+def test_an_unknown_type_is_told_which_ones_there_are(union: Any, sentence: str) -> None:
+    with pytest.raises(ValidationError, match=sentence):
+        TypeAdapter(union).validate_python({"type": "oval"})
+
+
+class Box(ApiModel):
+    type: Literal["box"]
+
+
+def test_two_models_with_one_type_are_refused() -> None:
+    with pytest.raises(TypeError, match="two members of a union have the type <box>"):
+        TypeAdapter(Annotated[Square | Box, ByTypeField])
+
+
+def test_only_the_set_fields_of_a_chosen_model_are_written() -> None:
+    shapes = TypeAdapter(list[Shape])
+    written = shapes.dump_json([Circle(radius=1), Square(type="box", side=2)], exclude_unset=True)
+    assert written == b'[{"radius":1},{"type":"box","side":2}]'

@@ -36,12 +36,17 @@ def reached(document: Json, start: Any) -> set[str]:
     return found
 
 
-def responses(document: Json) -> Iterator[tuple[str, Json]]:
-    """Every response with its status."""
+def responses(document: Json) -> Iterator[tuple[str, str, Json]]:
+    """Every response with its path and status."""
     for operation in operations(document):
         node = document["paths"][operation.path][operation.method.lower()]
         for status, response in node["responses"].items():
-            yield status, resolve(document, response)
+            yield operation.path, status, resolve(document, response)
+
+
+def posts(document: Json) -> dict[str, Json]:
+    """The operations with a body, by path."""
+    return {path: item["post"] for path, item in document["paths"].items() if "post" in item}
 
 
 def test_document_is_valid_openapi_3_1(document: Json) -> None:
@@ -58,6 +63,10 @@ def test_routes(document: Json) -> None:
         "GET /v1/models",
         "GET /v1/models/{model}",
         "POST /v1/chat/completions",
+        "POST /v1/completions",
+        "POST /v1/messages",
+        "POST /v1/messages/count_tokens",
+        "POST /v1/responses",
         "GET /openapi.json",
     }
 
@@ -73,24 +82,82 @@ def test_schemas_are_flat(document: Json) -> None:
 
 
 def test_optional_request_fields_are_nullable(document: Json) -> None:
-    body = document["paths"]["/v1/chat/completions"]["post"]["requestBody"]
-    for reference in reached(document, body):
-        schema = resolve(document, {"$ref": reference})
-        for name, field in schema.get("properties", {}).items():
-            validator = Draft202012Validator({**field, "components": document["components"]})
-            assert validator.is_valid(None) == (name not in schema.get("required", ())), name
+    for post in posts(document).values():
+        for reference in reached(document, post["requestBody"]):
+            schema = resolve(document, {"$ref": reference})
+            for name, field in schema.get("properties", {}).items():
+                validator = Draft202012Validator({**field, "components": document["components"]})
+                required = name in schema.get("required", ())
+                assert validator.is_valid(None) == (not required), (reference, name)
 
 
 def test_every_response_has_a_request_id_and_busy_ones_a_retry_after(document: Json) -> None:
-    for status, response in responses(document):
+    for path, status, response in responses(document):
         assert "X-Request-Id" in response["headers"]
-        assert ("Retry-After" in response["headers"]) == (status in ("429", "503"))
+        assert ("request-id" in response["headers"]) == path.startswith("/v1/messages")
+        assert ("Retry-After" in response["headers"]) == (status in ("429", "503", "529"))
+        assert ("x-should-retry" in response["headers"]) == (status == "529")
         assert ("Allow" in response["headers"]) == (status == "405")
 
 
-def test_statuses_of_the_chat_route(document: Json) -> None:
-    found = document["paths"]["/v1/chat/completions"]["post"]["responses"]
-    assert " ".join(found) == "200 400 403 404 405 413 415 429 500 503"
+def test_errors_have_the_shape_of_their_path(document: Json) -> None:
+    for path, status, response in responses(document):
+        if int(status) >= 400 and "content" in response and status != "503":
+            name = "AnthropicError" if path.startswith("/v1/messages") else "Error"
+            assert references(response["content"]) == {f"#/components/schemas/{name}"}
+
+
+OPENAI_STATUSES = "200 400 403 404 405 413 415 429 500 503"
+
+
+@pytest.mark.parametrize(
+    ("path", "statuses"),
+    [
+        ("/v1/chat/completions", OPENAI_STATUSES),
+        ("/v1/completions", OPENAI_STATUSES),
+        ("/v1/responses", OPENAI_STATUSES),
+        ("/v1/messages", "200 400 403 405 413 415 429 500 529"),
+        ("/v1/messages/count_tokens", "200 400 403 405 413 415 529"),
+    ],
+)
+def test_statuses_of_the_routes(document: Json, path: str, statuses: str) -> None:
+    assert " ".join(posts(document)[path]["responses"]) == statuses
+
+
+SAMPLING = {
+    *("max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "min_p", "seed"),
+    *("stop", "stop_sequences", "repetition_penalty", "frequency_penalty", "presence_penalty", "n"),
+}
+COMMON = SAMPLING | {"model", "stream", "prompt_cache_key"}
+TOOLS = {"tools", "tool_choice"}
+FIELDS = {
+    "ChatCompletionRequest": COMMON
+    | TOOLS
+    | {"messages", "stream_options", "chat_template_kwargs", "enable_thinking", "merge", "store"}
+    | {"logprobs", "top_logprobs", "response_format"},
+    "CompletionRequest": COMMON | {"prompt", "merge", "logprobs"},
+    "MessagesRequest": COMMON
+    | TOOLS
+    | {"messages", "system", "thinking", "metadata", "output_config"},
+    "CountTokensRequest": TOOLS | {"model", "messages", "system", "thinking"},
+    "ResponsesRequest": COMMON
+    | TOOLS
+    | {"input", "instructions", "parallel_tool_calls", "reasoning", "max_output_tokens", "text"}
+    | {"store", "client_metadata", "include", "top_logprobs"},
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_fields_of_the_requests(document: Json, name: str) -> None:
+    assert set(document["components"]["schemas"][name]["properties"]) == FIELDS[name]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field_means_the_same_in_every_protocol(document: Json, name: str) -> None:
+    schemas = document["components"]["schemas"]
+    chat = schemas["ChatCompletionRequest"]["properties"]
+    for field in SAMPLING & FIELDS[name]:
+        assert schemas[name]["properties"][field] == chat[field]
 
 
 def test_examples_fit_their_schemas(document: Json) -> None:
@@ -104,7 +171,7 @@ def test_examples_fit_their_schemas(document: Json) -> None:
         for value in values:
             Draft202012Validator(schema).validate(value)
             checked += 1
-    assert checked >= 17
+    assert checked >= 80
 
 
 def test_examples_speak_of_one_model(document: Json) -> None:
