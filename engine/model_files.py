@@ -82,6 +82,9 @@ def read_header(path: Path) -> ModelHeader:
     """
     if not path.exists():
         raise ModelError(f"{path} does not exist.")
+    # A pipe or a device would be waited for, or never end.
+    if not (path.is_dir() or path.is_file()):
+        raise ModelError(f"{path} is no file. Pass a .gguf file or a folder with safetensors.")
     read = _read_folder if path.is_dir() else _read_gguf
     try:
         header = read(path)

@@ -109,10 +109,10 @@ def check_host(host: str, allowed: frozenset[str]) -> None:
 
 def check_origin(headers: Headers, host: str, scope: Scope) -> None:
     """Refuse a request that a web page of another origin makes."""
-    origin = headers.get("origin")
+    foreign = not all(_same_origin(origin, host) for origin in headers.getlist("origin"))
     navigation = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
     cross_site = headers.get("sec-fetch-site") in ("cross-site", "same-site") and not navigation
-    if cross_site or (origin is not None and not _same_origin(origin, host)):
+    if cross_site or foreign:
         raise ApiError(
             403,
             "Requests from web pages of another origin are refused; call the server directly.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from generated.models import Error, ErrorDetail
 from handlers.disconnect import ClientLeft
 
 logger = logging.getLogger("mashbox.errors")
+
+_STOPPING = NotReady("The server is stopping; send the request to another one.")
 
 
 @dataclass
@@ -103,12 +106,22 @@ class ErrorBoundary:
             await self._app(scope, receive, watch)
         except ClientLeft:
             return
+        except asyncio.CancelledError:
+            # Only a stopping server cancels requests, those that hold it up.
+            if not started:
+                await api_error(_STOPPING).response()(scope, receive, send)
         except Exception as error:
-            request_id = scope.get("request_id")
-            answer = api_error(error, request_id)
+            answer = api_error(error, scope.get("request_id"))
             if answer.status == 500:
-                where = (request_id, scope["method"], scope["path"])
-                logger.error("%s: %s %s failed", *where, exc_info=error)
+                _log_failure(error, scope)
             if started:
                 raise
             await answer.response()(scope, receive, send)
+
+
+def _log_failure(error: Exception, scope: Scope) -> None:
+    where = (scope.get("request_id"), scope["method"], scope["path"])
+    if isinstance(error, EngineError):
+        logger.error("%s: %s %s failed: %s", *where, error)
+    else:
+        logger.error("%s: %s %s failed", *where, exc_info=error)

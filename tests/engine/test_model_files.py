@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -25,6 +26,20 @@ def refusal(path: Path) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "tiny")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    # Somebody at the other end, so that without the check this test fails instead of hanging.
+    end = os.open(tmp_path / "pipe.gguf", os.O_RDWR)
+    assert refusal(tmp_path / "pipe.gguf").endswith(
+        "is no file. Pass a .gguf file or a folder with safetensors."
+    )
+    os.close(end)
+
+
+def test_a_device_is_refused() -> None:
+    assert refusal(Path(os.devnull)).startswith(f"{os.devnull} is no file.")
 
 
 def test_gguf_and_folder_of_one_shape_have_one_header(tmp_path: Path, folder: Path) -> None:

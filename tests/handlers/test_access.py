@@ -107,6 +107,13 @@ async def test_other_origins_get_403(origin: str) -> None:
     assert (error.status, error.type) == (403, "permission_error")
 
 
+@pytest.mark.parametrize("second", ["http://evil.com", "null"])
+async def test_every_origin_has_to_be_the_own_one(second: str) -> None:
+    scope = http_scope(origin="http://127.0.0.1:8000")
+    scope["headers"].append((b"origin", second.encode()))
+    assert (await refusal(scope)).status == 403
+
+
 @pytest.mark.parametrize(
     ("site", "passes"),
     [("same-origin", True), ("none", True), ("cross-site", False), ("same-site", False)],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
@@ -100,7 +101,7 @@ def test_an_error_body_has_exactly_the_contract_s_fields() -> None:
     assert response.headers["allow"] == "GET"
 
 
-def failing(error: Exception, after_start: bool = False) -> ErrorBoundary:
+def failing(error: BaseException, after_start: bool = False) -> ErrorBoundary:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if after_start:
             await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -119,6 +120,24 @@ async def test_an_unknown_exception_is_a_logged_500(caplog: pytest.LogCaptureFix
     (record,) = caplog.records
     assert record.message == "req_1: GET /v1/models failed"
     assert record.exc_info and record.exc_info[0] is ZeroDivisionError
+
+
+async def test_a_lost_worker_is_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    connection = Connection()
+    scope = {**http_scope(path="/v1/models"), "request_id": "req_1"}
+    await connection.serve(failing(WorkerFailed("The worker stopped.")), scope)
+    assert connection.status == 500
+    (record,) = caplog.records
+    assert record.message == "req_1: GET /v1/models failed: The worker stopped."
+    assert record.exc_info is None
+
+
+@pytest.mark.parametrize("after_start", [False, True])
+async def test_a_request_that_holds_up_the_stop_is_told_so(after_start: bool) -> None:
+    connection = Connection()
+    await connection.serve(failing(asyncio.CancelledError(), after_start))
+    assert connection.status == (200 if after_start else 503)
+    assert (b"stopping" in connection.body) is not after_start
 
 
 async def test_refusals_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
