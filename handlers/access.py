@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from generated.routes import OPERATIONS
 from handlers.body import MAX_BODY_BYTES, too_large
-from handlers.errors import ApiError
+from handlers.errors import ApiError, is_messages
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HEAD_PATH = next(o.path for o in OPERATIONS if o.method == "HEAD")
@@ -41,6 +41,7 @@ class AccessGuard:
         if scope["method"] == "HEAD":
             # The contract: HEAD tells readiness, whatever the path.
             scope = {**scope, "path": _HEAD_PATH, "raw_path": _HEAD_PATH.encode()}
+        check_upgrade(headers)
         self._routes.check(scope["path"], scope["method"])
         if scope["method"] == "POST":
             scope = {**scope, "headers": _check_body_headers(headers)}
@@ -48,7 +49,10 @@ class AccessGuard:
 
 
 class RequestIds:
-    """Gives every response an x-request-id, and the scope the same as `request_id`."""
+    """Gives every response an x-request-id, and the scope the same as `request_id`.
+
+    Messages' clients look for it under `request-id`, so there it goes out under both names.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -56,10 +60,12 @@ class RequestIds:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         request_id = "req_" + secrets.token_hex(8)
+        names = [b"x-request-id"] + [b"request-id"] * is_messages(scope["path"])
+        headers = [(name, request_id.encode()) for name in names]
 
         async def tag(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+                message["headers"] = [*message["headers"], *headers]
             await send(message)
 
         await self._app({**scope, "request_id": request_id}, receive, tag)
@@ -117,6 +123,16 @@ def check_origin(headers: Headers, host: str, scope: Scope) -> None:
             403,
             "Requests from web pages of another origin are refused; call the server directly.",
             "permission_error",
+        )
+
+
+def check_upgrade(headers: Headers) -> None:
+    """Send clients that try a web socket first straight back to plain HTTP."""
+    if headers.get("upgrade", "").lower() == "websocket":
+        raise ApiError(
+            426,
+            "There are no web sockets here; send the request over plain HTTP.",
+            headers={"Upgrade": "HTTP/1.1", "Connection": "Upgrade"},
         )
 
 

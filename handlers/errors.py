@@ -5,24 +5,41 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from typing import Any
 
 from connexion.exceptions import ProblemException
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import BadPrompt, ContextOverflow, EngineError, NotReady, QueueFull
-from generated.models import Error, ErrorDetail
+from generated.models import AnthropicError, AnthropicErrorDetail, Error, ErrorDetail
 from handlers.disconnect import ClientLeft
 
 logger = logging.getLogger("mashbox.errors")
+
+_MESSAGES = "/v1/messages"
+_OVERLOADED = 529
+_ANTHROPIC_TYPES: dict[int, Any] = {
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    _OVERLOADED: "overloaded_error",
+}
 
 _STOPPING = NotReady("The server is stopping; send the request to another one.")
 
 
 @dataclass
 class ApiError(Exception):
-    """A refusal or failure with everything its response needs; `param` names the body's field."""
+    """A refusal or failure with everything its response needs; `param` names the body's field.
+
+    `overloaded` tells that the whole server is at its limit, not this caller; Messages has a
+    status of its own for that.
+    """
 
     status: int
     message: str
@@ -30,15 +47,33 @@ class ApiError(Exception):
     code: str | None = None
     param: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    overloaded: bool = False
 
     def detail(self) -> ErrorDetail:
         """Give the error object that bodies and stream errors hold."""
         return ErrorDetail(message=self.message, type=self.type, param=self.param, code=self.code)
 
     def response(self) -> Response:
-        """Give the whole JSON response."""
-        body = Error(error=self.detail()).model_dump_json(exclude_unset=True)
-        return Response(body, self.status, self.headers, "application/json")
+        """Give the whole JSON response in OpenAI's shape."""
+        return _json(Error(error=self.detail()), self.status, self.headers)
+
+    def anthropic_detail(self) -> AnthropicErrorDetail:
+        """Give the error object of Messages' bodies and error events."""
+        status = _OVERLOADED if self.overloaded else self.status
+        return AnthropicErrorDetail(
+            type=_ANTHROPIC_TYPES.get(status, "invalid_request_error"), message=self.message
+        )
+
+    def anthropic_response(self) -> Response:
+        """Give the whole JSON response in Anthropic's shape."""
+        body = AnthropicError(type="error", error=self.anthropic_detail())
+        if not self.overloaded:
+            return _json(body, self.status, self.headers)
+        return _json(body, _OVERLOADED, {**self.headers, "x-should-retry": "true"})
+
+
+def _json(body: BaseModel, status: int, headers: dict[str, str]) -> Response:
+    return Response(body.model_dump_json(exclude_unset=True), status, headers, "application/json")
 
 
 def bad_request(message: str, param: str | None, code: str | None = None) -> ApiError:
@@ -74,17 +109,29 @@ def _engine_error(error: EngineError, request_id: str | None) -> ApiError:
     match error:
         case NotReady():
             headers = {"Retry-After": str(error.retry_after)}
-            return ApiError(503, str(error), "overloaded_error", "not_ready", headers=headers)
+            return ApiError(
+                503, str(error), "overloaded_error", "not_ready", headers=headers, overloaded=True
+            )
         case QueueFull():
             headers = {"Retry-After": str(error.retry_after)}
             return ApiError(
-                429, str(error), "rate_limit_error", "rate_limit_exceeded", headers=headers
+                429,
+                str(error),
+                "rate_limit_error",
+                "rate_limit_exceeded",
+                headers=headers,
+                overloaded=not error.tenant_limit,
             )
         case ContextOverflow():
             return bad_request(str(error), "messages", "context_length_exceeded")
         case BadPrompt():
             return bad_request(str(error), error.field)
     return internal_error(request_id)
+
+
+def is_messages(path: str) -> bool:
+    """Whether errors on this path have Anthropic's shape."""
+    return path == _MESSAGES or path.startswith(_MESSAGES + "/")
 
 
 class ErrorBoundary:
@@ -116,7 +163,8 @@ class ErrorBoundary:
                 _log_failure(error, scope)
             if started:
                 raise
-            await answer.response()(scope, receive, send)
+            shape = answer.anthropic_response if is_messages(scope["path"]) else answer.response
+            await shape()(scope, receive, send)
 
 
 def _log_failure(error: Exception, scope: Scope) -> None:

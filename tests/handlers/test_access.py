@@ -264,3 +264,9 @@ async def test_ids_differ() -> None:
         await Connection().serve(RequestIds(inner))
     first, second = (scope["request_id"] for scope in inner.scopes)
     assert first != second
+
+
+async def test_a_web_socket_is_sent_back_to_plain_http() -> None:
+    error = await refusal(http_scope(path="/v1/responses", upgrade="WebSocket"))
+    assert error.status == 426
+    assert "plain HTTP" in error.message

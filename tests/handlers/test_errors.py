@@ -19,8 +19,16 @@ from engine.errors import (
     WorkerFailed,
 )
 from handlers.disconnect import ClientLeft
-from handlers.errors import ApiError, ErrorBoundary, api_error, bad_request, internal_error
+from handlers.errors import (
+    ApiError,
+    ErrorBoundary,
+    api_error,
+    bad_request,
+    internal_error,
+    is_messages,
+)
 from tests.handlers.asgi import Connection, http_scope
+from tests.handlers.schemas import schema
 
 OVERFLOW = ContextOverflow(600, 511)
 TABLE: list[tuple[Exception, int, str, str | None, str | None, dict[str, str]]] = [
@@ -162,3 +170,46 @@ async def test_nobody_is_answered_when_the_client_left(after_start: bool) -> Non
     connection = Connection()
     await connection.serve(failing(ClientLeft(), after_start))
     assert len(connection.messages) == after_start
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "headers"),
+    [
+        (ApiError(400, "Bad."), 400, "invalid_request_error", {}),
+        (ApiError(403, "No.", "permission_error"), 403, "permission_error", {}),
+        (ApiError(404, "Where?", "not_found_error"), 404, "not_found_error", {}),
+        (ApiError(405, "No."), 405, "invalid_request_error", {}),
+        (ApiError(413, "Large."), 413, "request_too_large", {}),
+        (ApiError(415, "Type."), 415, "invalid_request_error", {}),
+        (api_error(QueueFull("Full.", 3, tenant_limit=True)), 429, "rate_limit_error",
+         {"retry-after": "3"}),
+        (api_error(QueueFull("Full.", 3, tenant_limit=False)), 529, "overloaded_error",
+         {"retry-after": "3", "x-should-retry": "true"}),
+        (api_error(NotReady("Loading.", 7)), 529, "overloaded_error",
+         {"retry-after": "7", "x-should-retry": "true"}),
+        (api_error(ValueError("x")), 500, "api_error", {}),
+    ],
+)  # fmt: skip
+def test_messages_has_its_own_shape_and_statuses(
+    error: ApiError, status: int, kind: str, headers: dict[str, str]
+) -> None:
+    response = error.anthropic_response()
+    body = json.loads(bytes(response.body))
+    schema("AnthropicError").validate(body)
+    assert response.status_code == status
+    assert body == {"type": "error", "error": {"type": kind, "message": error.message}}
+    assert {name: response.headers.get(name) for name in headers} == headers
+    assert ("x-should-retry" in response.headers) == (status == 529)
+
+
+@pytest.mark.parametrize(
+    ("path", "anthropic"),
+    [
+        ("/v1/messages", True),
+        ("/v1/messages/count_tokens", True),
+        ("/v1/messagesx", False),
+        ("/v1/responses", False),
+    ],
+)
+def test_the_path_decides_the_shape(path: str, anthropic: bool) -> None:
+    assert is_messages(path) == anthropic
