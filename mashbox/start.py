@@ -12,6 +12,7 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
 from engine.model_files import read_header
+from mashbox import __version__
 from mashbox.app import create_app
 from mashbox.console import Console
 from mashbox.memory import choose_ctx, free_bytes
@@ -56,6 +57,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     header = read_header(source.path)
     free = free_bytes(options.device)
     ctx = choose_ctx(source.id, header, options.ctx, options.slots, options.dtype, free)
+    console.line(f"mashbox {__version__}   {source.id}   {options.slots} slots × {ctx} tokens")
     return EngineConfig(
         model=source, ctx=ctx, slots=options.slots, device=options.device, dtype=options.dtype
     )
