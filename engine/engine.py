@@ -15,7 +15,14 @@ from engine.admission import Admission
 from engine.allocator import trim_memory
 from engine.chat_template import ChatTemplate
 from engine.config import EngineConfig
-from engine.errors import BadPrompt, ContextOverflow, NotReady, WorkerFailed
+from engine.errors import (
+    BadPrompt,
+    ContextOverflow,
+    EngineError,
+    NotReady,
+    ServerStopped,
+    WorkerFailed,
+)
 from engine.events import Event
 from engine.generation import Generation
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
@@ -69,14 +76,14 @@ class Answer:
     def __init__(self, generation: Generation, on_close: Callable[[Answer], None]) -> None:
         self._generation = generation
         self._on_close = on_close
-        self._events: asyncio.Queue[Event | WorkerFailed] = asyncio.Queue()
+        self._events: asyncio.Queue[Event | EngineError] = asyncio.Queue()
         self.started_at: float | None = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """Yield the events; raises WorkerFailed when the request is lost."""
+        """Yield the events; raises WorkerFailed or ServerStopped when the request is lost."""
         while not (self._generation.finished and self._events.empty()):
             event = await self._events.get()
-            if isinstance(event, WorkerFailed):
+            if isinstance(event, EngineError):
                 raise event
             yield event
 
@@ -94,9 +101,9 @@ class Answer:
         for event in self._generation.push(at, output):
             self._events.put_nowait(event)
 
-    def fail(self, reason: str) -> None:
-        """End the iterator with WorkerFailed."""
-        self._events.put_nowait(WorkerFailed(reason))
+    def fail(self, error: EngineError) -> None:
+        """End the iterator with `error`."""
+        self._events.put_nowait(error)
 
 
 class Engine:
@@ -123,15 +130,21 @@ class Engine:
         await self._supervisor.start()
 
     async def drain(self, timeout: float) -> None:
-        """Take no more requests; return when the running ones are over or after `timeout` s."""
+        """Take no more requests and send the waiting ones away.
+
+        Returns when the running ones are over or after `timeout` seconds.
+        """
         self._draining = True
+        for answer in list(self._answers.values()):
+            if answer.started_at is None:
+                self._lose(answer, self._stopping())
         if self._answers:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), timeout)
 
     async def close(self) -> None:
         """Stop the worker; running answers fail."""
-        self._lose_all("The server is stopping.")
+        self._lose_all(ServerStopped("the server stopped before the answer was complete."))
         await self._supervisor.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -200,10 +213,13 @@ class Engine:
 
     def _require_ready(self) -> TextSide:
         if self._draining:
-            raise NotReady("The server is stopping; send the request to another one.")
+            raise self._stopping()
         if self._text is None or not self._ready.is_set():
             raise self._not_ready()
         return self._text
+
+    def _stopping(self) -> NotReady:
+        return NotReady("The server is stopping; send the request to another one.")
 
     def _not_ready(self) -> NotReady:
         supervisor = self._supervisor
@@ -247,15 +263,17 @@ class Engine:
     def on_request_failed(self, failed: Failed) -> None:
         """One request is lost."""
         if answer := self._answers.get(failed.request_id or ""):
-            answer.fail(failed.message)
-            answer.close()
+            self._lose(answer, WorkerFailed(failed.message))
 
     def on_death(self, reason: str) -> None:
         """All requests are lost."""
         self._ready.clear()
-        self._lose_all(reason)
+        self._lose_all(WorkerFailed(reason))
 
-    def _lose_all(self, reason: str) -> None:
+    def _lose_all(self, error: EngineError) -> None:
         for answer in list(self._answers.values()):
-            answer.fail(reason)
-            answer.close()
+            self._lose(answer, error)
+
+    def _lose(self, answer: Answer, error: EngineError) -> None:
+        answer.fail(error)
+        answer.close()

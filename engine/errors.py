@@ -45,5 +45,9 @@ class WorkerFailed(EngineError):
     """The worker died or failed while it ran this request."""
 
 
+class ServerStopped(EngineError):
+    """The server stopped before the answer was complete."""
+
+
 class ModelError(EngineError):
     """The model named on the command line cannot be found, fetched or loaded."""

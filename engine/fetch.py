@@ -142,11 +142,11 @@ def _grown(scratch: Path) -> int:
 
 def _last_useful_line(log: str) -> str:
     """Return pip's last error, or its last line, which a traceback ends with."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()] or ["pip said nothing"]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    if errors and errors[-1] != "Exception:":
-        return errors[-1].rstrip(".")[:300]
-    return lines[-1].rstrip(".")[:300]
+    # Its heading of a traceback tells nothing, wherever it lands among the lines.
+    lines = [line.strip() for line in log.splitlines() if line.strip() != "ERROR: Exception:"]
+    said = list(filter(None, lines)) or ["pip said nothing"]
+    errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")]
+    return (errors or said)[-1].rstrip(".")[:300]
 
 
 def _is_unharmed(path: Path, wheel: Wheel) -> bool:

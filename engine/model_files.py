@@ -14,6 +14,7 @@ from engine.config import PREFILL_CHUNK
 from engine.errors import ModelError
 from engine.gguf_header import GgufHeader, Value, read_gguf_header
 
+_PASS = "Pass a folder with config.json and *.safetensors, or a .gguf file."
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 # The worker without weights and cache: Python, torch and transformers (250 MB), tokenizer,
@@ -236,8 +237,8 @@ def _weight_files(path: Path) -> list[Path]:
     """Return the folder's safetensors files, or say what is there instead."""
     if not (path / "config.json").is_file():
         found = sorted(path.glob("*.gguf"))
-        hint = f" Pass the file itself: {found[0]}" if found else ""
-        raise ModelError(f"{path} has no config.json.{hint}")
+        hint = f"Pass the file itself: {found[0]}" if found else _PASS
+        raise ModelError(f"{path} has no config.json. {hint}")
     files = sorted(path.glob("*.safetensors"))
     pickles = [f for suffix in ("bin", "pt", "pth", "ckpt") for f in path.glob(f"*.{suffix}")]
     if not files and pickles:
@@ -246,7 +247,7 @@ def _weight_files(path: Path) -> list[Path]:
             "Convert them to safetensors."
         )
     if not files:
-        raise ModelError(f"{path} holds no weights (*.safetensors).")
+        raise ModelError(f"{path} holds no weights (*.safetensors). {_PASS}")
     _check_shards(path, files)
     return files
 

@@ -135,6 +135,8 @@ class WorkerSupervisor:
             self._listener.on_ready(ready)
         except ModelError as error:
             return self._fail_start(str(error))
+        if self._was_ready:
+            logger.info("The model worker is ready again (%.1f s).", self.load_seconds)
         self._was_ready = True
         if self._first_ready and not self._first_ready.done():
             self._first_ready.set_result(None)

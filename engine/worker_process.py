@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 from engine.config import EngineConfig
-from engine.messages import FromWorker, Shutdown, ToWorker
+from engine.messages import FromWorker, ToWorker
 
 # A plain subprocess: multiprocessing would import the server's main module in the worker too.
 _MAIN = (
@@ -72,7 +73,7 @@ class WorkerProcess:
 
     def stop(self, patience: float = 5.0) -> None:
         """End the process, kindly at first; blocks until it is gone."""
-        self.send(Shutdown())
+        self._process.terminate()
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -112,6 +113,8 @@ def _worker_environment() -> dict[str, str]:
 def worker_main(fd: int) -> None:
     """Entry point of the worker process: its end of the pipe is `fd`."""
     connection = Connection(fd)
+    # SIGTERM unwinds, so that a half-made conversion is cleaned up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         config = connection.recv()
         # Imported here: the server imports this module too, and must stay without torch.

@@ -20,6 +20,8 @@ _WORDS = {
     "too_short": "must not be empty",
     "string_too_short": "must not be empty",
 }
+# Fields that the contract has only to refuse what they ask for.
+_UNSUPPORTED = {("logprobs",), ("top_logprobs",), ("n",)}
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -108,6 +110,8 @@ def _loads(raw: bytes) -> Any:
 
 def _sentence(item: ErrorDetails) -> str:
     """Say what is wrong as the end of a sentence that begins with the field's name."""
+    if item["loc"][-1:] in _UNSUPPORTED:
+        return "asks for something that this server does not do; leave it out"
     if item["type"] in _WORDS:
         return _WORDS[item["type"]]
     verb, _, rest = item["msg"].partition(" should ")

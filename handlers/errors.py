@@ -13,7 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from engine.errors import BadPrompt, ContextOverflow, EngineError, NotReady, QueueFull
+from engine.errors import (
+    BadPrompt,
+    ContextOverflow,
+    EngineError,
+    NotReady,
+    QueueFull,
+    ServerStopped,
+)
 from generated.models import AnthropicError, AnthropicErrorDetail, Error, ErrorDetail
 from handlers.disconnect import ClientLeft
 
@@ -126,6 +133,8 @@ def _engine_error(error: EngineError, request_id: str | None) -> ApiError:
             return bad_request(str(error), "messages", "context_length_exceeded")
         case BadPrompt():
             return bad_request(str(error), error.field)
+        case ServerStopped():
+            return ApiError(500, f"internal server error: {error}", "server_error")
     return internal_error(request_id)
 
 

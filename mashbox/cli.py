@@ -49,12 +49,12 @@ def root(
 
 
 def _check_host(host: str) -> str:
-    if not _is_loopback(host):
+    if not host or not _is_loopback(host.lower()):
         raise typer.BadParameter(
-            f"{host} is reachable by others, and this version has no keys to protect it. "
-            "Use a loopback address such as 127.0.0.1; from elsewhere, an SSH tunnel reaches it."
+            f"{host!r} is no loopback address, and this version has no keys to protect others. "
+            "Use 127.0.0.1; from elsewhere, an SSH tunnel reaches it."
         )
-    return "127.0.0.1" if host == "localhost" else host
+    return "127.0.0.1" if host.lower() == "localhost" else host
 
 
 def _is_loopback(host: str) -> bool:

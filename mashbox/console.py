@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console as RichConsole
@@ -15,7 +16,8 @@ from rich.text import Text
 from engine.engine import Engine
 from engine.messages import Progress as WorkerProgress
 
-_CURL = """  curl -s {url}/v1/chat/completions -H 'Content-Type: application/json' \\
+_CURL = """  curl -s {url}/v1/chat/completions \\
+    -H 'Content-Type: application/json' \\
     -d '{{"messages": [{{"role": "user", "content": "Name three planets."}}]}}'"""
 
 
@@ -28,6 +30,7 @@ class Console:
         self._fancy = self._rich.is_terminal and not dumb
         self._bars = _Bars(self._rich) if self._fancy else None
         self._seen_stages: set[str] = set()
+        self._starting = True
         self._started = time.monotonic()
 
     def line(self, text: str) -> None:
@@ -54,19 +57,19 @@ class Console:
             self.line(f"{stage} ({_amount(stage, total)})")
 
     def worker_progress(self, progress: WorkerProgress) -> None:
-        """Show the worker's way to readiness."""
-        self.progress(progress.stage, progress.done, progress.total)
+        """Show the worker's way to readiness; a restarted one has log lines instead."""
+        if self._starting:
+            self.progress(progress.stage, progress.done, progress.total)
 
     def ready(self, address: tuple[Any, ...], engine: Engine) -> None:
         """Say where the server is and how to call it."""
-        self.clear()
+        self._end_start()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{host}:{address[1]}"
-        config, loaded = engine.config, engine.loaded
-        if loaded:
+        if loaded := engine.loaded:
             self.line(
-                f"  memory    weights {loaded.weight_bytes / 1e9:.2f} GB · {config.slots} slots × "
-                f"{config.ctx} tokens · {loaded.device}, {loaded.dtype}"
+                f"  memory    weights {loaded.weight_bytes / 1e9:.2f} GB · "
+                f"{loaded.device}, {loaded.dtype}"
             )
         self.line(f"ready in {time.monotonic() - self._started:.1f} s   {url}")
         if self._fancy:
@@ -74,18 +77,25 @@ class Console:
             self._rich.print(Text(f"  OpenAI base URL    {url}/v1\n  Ctrl+C to stop"))
 
     def stopping(self, running: int, seconds: float) -> None:
-        """Say what the server still waits for."""
-        self.clear()
-        if running:
+        """Say that the server stops, and what it still waits for."""
+        self._end_start()
+        if not running:
+            self.line("stopping")
+        else:
             noun = "answer" if running == 1 else "answers"
             self.line(
                 f"stopping: {running} {noun} in progress, up to {seconds:.0f} s "
                 "(Ctrl+C again to stop now)"
             )
 
+    def _end_start(self) -> None:
+        self._starting = False
+        self.clear()
+
     def stopped(self) -> None:
         """Say that it is over."""
-        self.line(f"stopped after {time.monotonic() - self._started:.0f} s")
+        seconds = round(time.monotonic() - self._started)
+        self.line(f"stopped (ran {timedelta(seconds=seconds)})")
 
 
 class _Bars:

@@ -93,8 +93,7 @@ async def serve(app: ASGIApp, engine: Engine, sock: socket.socket, console: Cons
         if await _load(engine, console, signals.stop):
             console.ready(sock.getsockname(), engine)
             await signals.stop.wait()
-        running = engine.health().running + engine.health().waiting
-        console.stopping(running, DRAIN_SECONDS)
+        console.stopping(engine.health().running, DRAIN_SECONDS)
         await engine.drain(DRAIN_SECONDS)
     finally:
         await engine.close()

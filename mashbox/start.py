@@ -14,6 +14,7 @@ from engine.engine import Engine
 from engine.errors import ModelError
 from engine.model_files import read_header
 from engine.scripted import MAX_CONTEXT, SCRIPTED, scripted_source
+from mashbox import __version__
 from mashbox.app import create_app
 from mashbox.console import Console
 from mashbox.memory import choose_ctx, free_bytes
@@ -64,6 +65,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     header = read_header(source.path)
     free = free_bytes(options.device)
     ctx = choose_ctx(source.id, header, options.ctx, options.slots, options.dtype, free)
+    console.line(f"mashbox {__version__}   {source.id}   {options.slots} slots × {ctx} tokens")
     return EngineConfig(
         model=source,
         ctx=ctx,

@@ -10,7 +10,15 @@ import pytest
 from engine.admission import MAX_WAITING_PER_TENANT
 from engine.config import EngineConfig, ModelSource
 from engine.engine import Answer, Engine
-from engine.errors import BadPrompt, ContextOverflow, ModelError, NotReady, QueueFull, WorkerFailed
+from engine.errors import (
+    BadPrompt,
+    ContextOverflow,
+    ModelError,
+    NotReady,
+    QueueFull,
+    ServerStopped,
+    WorkerFailed,
+)
 from engine.events import Event, Finished, FinishReason, PartDelta, Started
 from engine.messages import Cancel, Failed, SequenceOutput, StepOutput, Submit
 from engine.request import ChatPrompt, GenerationRequest, Message, SamplingParams, TextPrompt
@@ -208,21 +216,32 @@ async def test_a_dead_worker_fails_all_and_the_next_one_serves(stage: Stage) -> 
 
 async def test_draining_takes_nothing_new_and_waits_for_what_runs(stage: Stage) -> None:
     answer = await stage.engine.generate(request())
+    stage.outputs(SequenceOutput("r", (), 0, started_at=0.5))
+    await settle()
     draining = asyncio.create_task(stage.engine.drain(timeout=30.0))
     await settle()
     assert not draining.done()
     assert not stage.engine.health().ready
     with pytest.raises(NotReady, match="stopping"):
         await stage.engine.generate(request("new"))
-    stage.outputs(SequenceOutput("r", (), 1, finish="stop", started_at=0.5))
+    stage.outputs(SequenceOutput("r", (), 1, finish="stop"))
     await draining
     assert isinstance((await collect(answer))[-1], Finished)
 
 
+async def test_draining_sends_away_what_still_waits(stage: Stage) -> None:
+    answer = await stage.engine.generate(request())
+    await stage.engine.drain(timeout=30.0)
+    with pytest.raises(NotReady, match="stopping"):
+        await collect(answer)
+
+
 async def test_draining_gives_up_after_its_time_and_close_fails_the_rest(stage: Stage) -> None:
     answer = await stage.engine.generate(request())
+    stage.outputs(SequenceOutput("r", (), 0, started_at=0.5))
+    await settle()
     await stage.engine.drain(timeout=0.0)
     await stage.engine.close()
-    with pytest.raises(WorkerFailed, match="stopping"):
+    with pytest.raises(ServerStopped, match="before the answer was complete"):
         await collect(answer)
     assert stage.worker.stopped

@@ -129,7 +129,10 @@ def test_folder_without_config_points_at_its_gguf(tmp_path: Path) -> None:
 
 def test_folder_without_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
-    assert refusal(folder) == f"{folder} holds no weights (*.safetensors)."
+    assert refusal(folder) == (
+        f"{folder} holds no weights (*.safetensors). "
+        "Pass a folder with config.json and *.safetensors, or a .gguf file."
+    )
 
 
 def test_pickled_weights_are_never_read(folder: Path) -> None:

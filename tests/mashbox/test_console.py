@@ -42,7 +42,7 @@ def test_a_stage_is_one_line_however_often_it_reports(capsys: pytest.CaptureFixt
 def test_ready_says_the_address_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
     Console().ready(("127.0.0.1", 8000), loaded_engine())
     memory, ready = lines(capsys)
-    assert "weights 0.54 GB" in memory and "4 slots × 2048 tokens" in memory
+    assert "weights 0.54 GB" in memory and "cpu, float32" in memory
     assert re.fullmatch(STAMP + r"ready in \d+\.\d s   http://127\.0\.0\.1:8000", ready)
 
 
@@ -56,12 +56,21 @@ def test_an_error_is_the_bare_sentence(capsys: pytest.CaptureFixture[str]) -> No
     assert lines(capsys) == ["[x] is no [bold]model[/bold]."]
 
 
-def test_stopping_is_silent_when_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stopping_says_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console()
     console.stopping(0, 10)
     console.stopping(2, 10)
-    (line,) = lines(capsys)
-    assert "stopping: 2 answers in progress, up to 10 s" in line
+    idle, busy = lines(capsys)
+    assert idle.endswith(" stopping")
+    assert "stopping: 2 answers in progress, up to 10 s" in busy
+
+
+def test_a_restarting_worker_shows_no_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.ready(("127.0.0.1", 8000), loaded_engine())
+    lines(capsys)
+    console.worker_progress(Progress("loading", 1, 2))
+    assert lines(capsys) == []
 
 
 def test_a_terminal_shows_the_curl_line(
