@@ -20,6 +20,7 @@ from engine.errors import (
     ContextOverflow,
     EngineError,
     NotReady,
+    PromptRefused,
     ServerStopped,
     WorkerFailed,
 )
@@ -178,7 +179,11 @@ class Engine:
         Raises NotReady, BadPrompt, ContextOverflow and QueueFull, in this order of checks. The
         answer must be closed by whoever takes it.
         """
-        encoded = await self._encode(request.prompt)
+        try:
+            encoded = await self._encode_to_fit(request.prompt)
+        except PromptRefused as refusal:
+            refusal.field = request.prompt_field
+            raise
         text = self._require_ready()
         self._admission.enter(request.id, request.tenant)
         generation = Generation(
@@ -200,16 +205,23 @@ class Engine:
             sampling=request.sampling,
         )
 
-    async def _encode(self, prompt: ChatPrompt | TextPrompt) -> EncodedPrompt:
-        text = self._require_ready()
+    async def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
+        """Count a prompt's tokens, whatever waits or fits; raises NotReady and BadPrompt."""
+        return (await self._encode(prompt, 0)).total
+
+    async def _encode_to_fit(self, prompt: ChatPrompt | TextPrompt) -> EncodedPrompt:
         limit = self.config.ctx - 1  # room for one token of the answer
-        loop = asyncio.get_running_loop()
-        encoded = await loop.run_in_executor(self._pool, text.encode, prompt, limit)
+        encoded = await self._encode(prompt, limit)
         if encoded.total > limit:
             raise ContextOverflow(encoded.total, limit)
         if not encoded.ids:
-            raise BadPrompt("The prompt is empty; send some text.", field="prompt")
+            raise BadPrompt("The prompt is empty; send some text.")
         return encoded
+
+    async def _encode(self, prompt: ChatPrompt | TextPrompt, limit: int) -> EncodedPrompt:
+        text = self._require_ready()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, text.encode, prompt, limit)
 
     def _require_ready(self) -> TextSide:
         if self._draining:

@@ -24,7 +24,13 @@ class QueueFull(EngineError):
         self.tenant_limit = tenant_limit
 
 
-class ContextOverflow(EngineError):
+class PromptRefused(EngineError):
+    """The prompt cannot be answered; `field` is the field of the client's body to blame."""
+
+    field = "messages"
+
+
+class ContextOverflow(PromptRefused):
     """The prompt has `tokens` tokens and the context takes `maximum`."""
 
     def __init__(self, tokens: int, maximum: int) -> None:
@@ -33,12 +39,8 @@ class ContextOverflow(EngineError):
         self.maximum = maximum
 
 
-class BadPrompt(EngineError):
-    """The chat template refused the conversation; `field` is the request field to blame."""
-
-    def __init__(self, message: str, field: str = "messages") -> None:
-        super().__init__(message)
-        self.field = field
+class BadPrompt(PromptRefused):
+    """The prompt is empty, or the chat template refused the conversation."""
 
 
 class WorkerFailed(EngineError):

@@ -103,9 +103,13 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One request as the engine sees it; `id` is unique among the running ones."""
+    """One request as the engine sees it; `id` is unique among the running ones.
+
+    `prompt_field` is what the client's body calls the prompt; refusals of it name that field.
+    """
 
     id: str
     prompt: ChatPrompt | TextPrompt
     sampling: SamplingParams
     tenant: str = ""
+    prompt_field: str = "messages"

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from engine.errors import EngineError, NotReady, WorkerFailed
-from engine.events import Event, PartDelta
+from engine.events import Event, PartStart
 from engine.request import GenerationRequest
 from handlers.disconnect import ClientLeft, unless_disconnected
 from handlers.encoder import Encoder
@@ -107,7 +107,8 @@ async def _chunks(attempts: _Attempts, encoder: Encoder) -> AsyncGenerator[bytes
         while True:
             try:
                 async for event in attempts.events():
-                    output_sent = output_sent or isinstance(event, PartDelta)
+                    # A part that has begun cannot begin again.
+                    output_sent = output_sent or isinstance(event, PartStart)
                     for chunk in encoder.feed(event):
                         yield chunk
                 return

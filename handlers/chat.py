@@ -13,7 +13,7 @@ from engine.request import (
     ToolCall,
 )
 from generated.models import ChatCompletionRequest, ChatMessage, ChatTool, ChatToolCallParam
-from handlers.common import check_model, flatten_text, read_sampling
+from handlers.common import check_model, first_given, flatten_text, read_sampling
 from handlers.tools import function_tool, parse_arguments, read_tool_choice
 
 
@@ -22,9 +22,7 @@ def read_chat_request(
 ) -> GenerationRequest:
     """Read a body into the neutral request; raises ApiError for what cannot be served."""
     check_model(body.model, served_model)
-    max_tokens = body.max_completion_tokens
-    if max_tokens is None:
-        max_tokens = body.max_tokens
+    max_tokens = first_given(body.max_completion_tokens, body.max_tokens)
     tools = _read_tools(body.tools or [])
     kwargs = _template_kwargs(body)
     return GenerationRequest(

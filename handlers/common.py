@@ -53,21 +53,22 @@ def check_model(model: str | None, served: str) -> None:
 def read_sampling(body: SamplingFields, max_tokens: int | None) -> SamplingParams:
     """Read the sampling fields; a request without a seed gets one here, before any attempt."""
     return SamplingParams(
-        temperature=_or(body.temperature, 0.0),
-        top_p=_or(body.top_p, 1.0),
-        top_k=_or(body.top_k, 0),
-        min_p=_or(body.min_p, 0.0),
-        repetition_penalty=_or(body.repetition_penalty, 1.0),
-        frequency_penalty=_or(body.frequency_penalty, 0.0),
-        presence_penalty=_or(body.presence_penalty, 0.0),
+        temperature=first_given(body.temperature, 0.0),
+        top_p=first_given(body.top_p, 1.0),
+        top_k=first_given(body.top_k, 0),
+        min_p=first_given(body.min_p, 0.0),
+        repetition_penalty=first_given(body.repetition_penalty, 1.0),
+        frequency_penalty=first_given(body.frequency_penalty, 0.0),
+        presence_penalty=first_given(body.presence_penalty, 0.0),
         seed=secrets.randbits(63) if body.seed is None else body.seed,
         max_tokens=max_tokens,
         stop=_read_stop(body),
     )
 
 
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
+def first_given(*values: Any) -> Any:
+    """Give the first value that is not None, or None."""
+    return next((value for value in values if value is not None), None)
 
 
 def _read_stop(body: SamplingFields) -> tuple[str, ...]:

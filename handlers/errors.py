@@ -130,7 +130,7 @@ def _engine_error(error: EngineError, request_id: str | None) -> ApiError:
                 overloaded=not error.tenant_limit,
             )
         case ContextOverflow():
-            return bad_request(str(error), "messages", "context_length_exceeded")
+            return bad_request(str(error), error.field, "context_length_exceeded")
         case BadPrompt():
             return bad_request(str(error), error.field)
         case ServerStopped():

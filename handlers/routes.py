@@ -12,11 +12,24 @@ from starlette.responses import Response
 from engine.config import EngineConfig
 from engine.engine import EngineHealth
 from engine.messages import Ready
-from generated.models import ChatCompletionRequest, Health, Model, ModelList
+from engine.request import ChatPrompt
+from generated.models import (
+    ChatCompletionRequest,
+    CompletionRequest,
+    CountTokensRequest,
+    Health,
+    MessagesRequest,
+    Model,
+    ModelList,
+    TokenCount,
+)
 from handlers.answer import GenerationEngine, answer
 from handlers.chat import read_chat_request
 from handlers.chat_encoder import ChatEncoder
-from handlers.common import check_model, new_id
+from handlers.common import check_model, first_given, new_id
+from handlers.completions import CompletionEncoder, read_completion_request
+from handlers.message_encoder import MessageEncoder
+from handlers.messages import read_conversation, read_messages_request
 
 
 class ServedEngine(GenerationEngine, Protocol):
@@ -32,6 +45,9 @@ class ServedEngine(GenerationEngine, Protocol):
 
     def health(self) -> EngineHealth:
         """What it is doing now."""
+
+    async def count_tokens(self, prompt: ChatPrompt) -> int:
+        """Count a prompt's tokens; raises EngineError."""
 
 
 class Routes:
@@ -81,6 +97,32 @@ class Routes:
             partial(ChatEncoder, response_id, self._model_id, usage),
             stream=bool(request.stream),
         )
+
+    async def create_completion(self, request: CompletionRequest) -> Response:
+        """Continue a text."""
+        response_id = new_id("cmpl-")
+        read = read_completion_request(request, response_id, self._model_id)
+        return await answer(
+            self._engine,
+            read,
+            partial(CompletionEncoder, response_id, self._model_id, read.sampling.seed),
+            stream=bool(request.stream),
+        )
+
+    async def create_message(self, request: MessagesRequest) -> Response:
+        """Answer a conversation in Anthropic's form."""
+        response_id = new_id("msg_")
+        return await answer(
+            self._engine,
+            read_messages_request(request, response_id),
+            partial(MessageEncoder, response_id, first_given(request.model, self._model_id)),
+            stream=bool(request.stream),
+        )
+
+    async def count_tokens(self, request: CountTokensRequest) -> Response:
+        """Measure a conversation's prompt."""
+        count = await self._engine.count_tokens(read_conversation(request))
+        return _json(TokenCount(input_tokens=count))
 
     async def get_openapi(self) -> Response:
         """Give the contract, with the running model's id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
+from typing import Protocol
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -18,9 +19,25 @@ KEEP_ALIVE_SECONDS = 15.0
 SEND_SECONDS = 30.0
 
 
+class TypedEvent(Protocol):
+    """A model whose `type` is the name of its event."""
+
+    @property
+    def type(self) -> str:
+        """The name."""
+
+    def model_dump_json(self, *, exclude_unset: bool) -> str:
+        """Write it as JSON."""
+
+
 def data(model: BaseModel) -> bytes:
     """Write one unnamed event; fields that were not set are left out."""
     return b"data: " + model.model_dump_json(exclude_unset=True).encode() + b"\n\n"
+
+
+def event(model: TypedEvent) -> bytes:
+    """Write one event that is named like its `type`; fields that were not set are left out."""
+    return f"event: {model.type}\ndata: {model.model_dump_json(exclude_unset=True)}\n\n".encode()
 
 
 class EventStream(Response):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Protocol
 
 from engine.request import Tool, ToolChoice
@@ -43,23 +43,26 @@ def function_tool(function: Any) -> Tool | None:
     return None
 
 
-def read_tool_choice(choice: str | NamedChoice | None, tools: Iterable[Tool]) -> ToolChoice:
+def read_tool_choice(choice: str | NamedChoice | None, tools: Collection[Tool]) -> ToolChoice:
     """Read a tool_choice; raises ApiError 400 when the offered tools cannot fulfil it."""
-    names = {tool.name for tool in tools}
     name = None if choice is None or isinstance(choice, str) else _name_of(choice)
     if name is not None:
-        if name not in names:
-            raise bad_request(
-                f"tool_choice names {name!r}, which is not among the tools; offer it.",
-                "tool_choice",
-            )
-        return ToolChoice("named", name)
+        return named_choice(name, tools)
     mode = _mode_of(choice)
-    if mode == "required" and not names:
+    if mode == "required" and not tools:
         raise bad_request(
             "tool_choice asks for a call but no tools are offered; send tools.", "tool_choice"
         )
     return ToolChoice(mode)
+
+
+def named_choice(name: str, tools: Collection[Tool]) -> ToolChoice:
+    """Choose the tool `name`; raises ApiError 400 when it is not offered."""
+    if all(tool.name != name for tool in tools):
+        raise bad_request(
+            f"tool_choice names {name!r}, which is not among the tools; offer it.", "tool_choice"
+        )
+    return ToolChoice("named", name)
 
 
 def _name_of(choice: NamedChoice) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from engine.errors import (
     ContextOverflow,
     ModelError,
     NotReady,
+    PromptRefused,
     QueueFull,
     ServerStopped,
     WorkerFailed,
@@ -111,9 +113,44 @@ async def test_a_prompt_that_leaves_no_room_for_one_token_is_refused(stage: Stag
 
 
 async def test_an_empty_text_prompt_is_refused(stage: Stage) -> None:
-    with pytest.raises(BadPrompt) as refusal:
+    with pytest.raises(BadPrompt):
         await stage.engine.generate(request(text=""))
-    assert refusal.value.field == "prompt"
+
+
+async def test_a_refused_prompt_is_called_what_the_client_calls_it(stage: Stage) -> None:
+    for text in ("", "hello" * CTX):
+        refused = replace(request(text=text), prompt_field="input")
+        with pytest.raises(PromptRefused) as refusal:
+            await stage.engine.generate(refused)
+        assert refusal.value.field == "input"
+
+
+async def test_tokens_are_counted_as_the_prompt_has_them(stage: Stage) -> None:
+    chat = ChatPrompt((Message("user", "hello"),))
+    assert await stage.engine.count_tokens(chat) == len(ids_of(stage, "user: hello\n"))
+    assert stage.worker.received == []
+
+
+async def test_tokens_are_counted_beyond_the_context_and_while_the_queue_is_full(
+    stage: Stage,
+) -> None:
+    for n in range(stage.engine.config.slots + MAX_WAITING_PER_TENANT):
+        await stage.engine.generate(request(str(n)))
+    with pytest.raises(QueueFull):
+        await stage.engine.generate(request())
+    long = ChatPrompt((Message("user", "hello " * CTX),))
+    assert await stage.engine.count_tokens(long) > CTX
+
+
+async def test_tokens_cannot_be_counted_before_the_model_is_loaded() -> None:
+    with pytest.raises(NotReady):
+        await Stage().engine.count_tokens(ChatPrompt((Message("user", "hello"),)))
+
+
+async def test_what_the_template_refuses_is_not_counted() -> None:
+    stage = await Stage().load("{{ raise_exception('No.') }}")
+    with pytest.raises(BadPrompt):
+        await stage.engine.count_tokens(ChatPrompt((Message("user", "hello"),)))
 
 
 async def test_a_chat_goes_through_the_template(stage: Stage) -> None:

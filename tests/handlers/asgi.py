@@ -101,6 +101,17 @@ def sse_events(body: str) -> list[Any]:
     return [json.loads(block.removeprefix("data: ")) for block in blocks[:-1]]
 
 
+def named_events(body: str) -> list[Any]:
+    """The events of a stream whose events are named like their type; comments are left out."""
+    events = []
+    for block in body.removesuffix("\n\n").split("\n\n"):
+        if not block.startswith(":"):
+            name, data = block.split("\n")
+            events.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {events[-1]['type']}"
+    return events
+
+
 def error_of(response: httpx.Response) -> dict[str, Any]:
     """The error object of a refusal, whose shape is checked."""
     body = response.json()

@@ -21,7 +21,7 @@ from engine.events import (
     Usage,
 )
 from engine.messages import Ready
-from engine.request import GenerationRequest
+from engine.request import ChatPrompt, GenerationRequest
 
 MODEL_ID = "tiny-model"
 USAGE = Usage(prompt_tokens=12, cached_tokens=4, completion_tokens=3)
@@ -96,6 +96,7 @@ class ScriptedEngine:
         self.loaded: Ready | None = LOADED
         self.state = READY
         self.requests: list[GenerationRequest] = []
+        self.counted: list[ChatPrompt] = []
         self.answers: list[ScriptedAnswer] = []
 
     async def generate(self, request: GenerationRequest) -> ScriptedAnswer:
@@ -105,6 +106,13 @@ class ScriptedEngine:
             raise script
         self.answers.append(ScriptedAnswer(script))
         return self.answers[-1]
+
+    async def count_tokens(self, prompt: ChatPrompt) -> int:
+        """Count words, or refuse as the first script does."""
+        if isinstance(self._scripts[0], Exception):
+            raise self._scripts[0]
+        self.counted.append(prompt)
+        return sum(len(message.content.split()) for message in prompt.messages)
 
     async def wait_until_ready(self, timeout: float) -> None:
         if not self._restarts:

@@ -19,8 +19,9 @@ from tests.handlers.scripted_engine import STARTED, Hold, ScriptedEngine, Step, 
 
 LOST = WorkerFailed("The worker died.")
 REQUEST = GenerationRequest("chatcmpl-1", ChatPrompt(()), SamplingParams(seed=7))
-BEFORE_OUTPUT: list[list[Step]] = [[LOST], [STARTED, LOST], [STARTED, PartStart(0, "text"), LOST]]
+BEFORE_OUTPUT: list[list[Step]] = [[LOST], [STARTED, LOST]]
 AFTER_OUTPUT: list[Step] = [STARTED, PartStart(0, "text"), PartDelta(0, "Hel"), LOST]
+BEGUN: list[Step] = [STARTED, PartStart(0, "tool_call", "ring", "k"), LOST]
 both = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 
@@ -97,6 +98,12 @@ async def test_a_stream_lost_after_output_is_not_sent_again() -> None:
     assert len(done.engine.requests) == 1
     assert done.text == "Hel"
     assert (done.error["type"], done.error["request_id"]) == ("server_error", "chatcmpl-1")
+
+
+async def test_a_stream_lost_after_a_call_was_named_is_not_sent_again() -> None:
+    done = await run(True, BEGUN, text_events("Hello"))
+    assert len(done.engine.requests) == 1
+    assert done.error["type"] == "server_error"
 
 
 async def test_a_whole_answer_lost_in_the_middle_is_sent_again_from_the_start() -> None:

@@ -15,6 +15,7 @@ from engine.errors import (
     EngineError,
     ModelError,
     NotReady,
+    PromptRefused,
     QueueFull,
     WorkerFailed,
 )
@@ -31,6 +32,13 @@ from tests.handlers.asgi import Connection, http_scope
 from tests.handlers.schemas import schema
 
 OVERFLOW = ContextOverflow(600, 511)
+
+
+def on_prompt(refusal: PromptRefused) -> PromptRefused:
+    refusal.field = "prompt"
+    return refusal
+
+
 TABLE: list[tuple[Exception, int, str, str | None, str | None, dict[str, str]]] = [
     (
         NotReady("Loading.", 7),
@@ -46,7 +54,11 @@ TABLE: list[tuple[Exception, int, str, str | None, str | None, dict[str, str]]] 
     ),
     (OVERFLOW, 400, "invalid_request_error", "context_length_exceeded", "messages", {}),
     (BadPrompt("No."), 400, "invalid_request_error", None, "messages", {}),
-    (BadPrompt("No.", "prompt"), 400, "invalid_request_error", None, "prompt", {}),
+    (on_prompt(BadPrompt("No.")), 400, "invalid_request_error", None, "prompt", {}),
+    (
+        on_prompt(ContextOverflow(600, 511)),
+        400, "invalid_request_error", "context_length_exceeded", "prompt", {},
+    ),
     (bad_request("No.", "n"), 400, "invalid_request_error", None, "n", {}),
     (HTTPException(404, "No."), 404, "invalid_request_error", None, None, {}),
     (

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from generated.models import ChatDelta
+from generated.models import ChatDelta, PingEvent, TextDelta
 from handlers import sse
-from handlers.sse import DONE, KEEP_ALIVE, EventStream, data
+from handlers.sse import DONE, KEEP_ALIVE, EventStream, data, event
 from tests.handlers.asgi import Connection
 
 
@@ -46,10 +46,16 @@ def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_event_is_one_line_of_the_fields_that_were_set() -> None:
     text = "a\r\nb\x85\u2028\n\ndata: x"
-    event = data(ChatDelta(content=text))
-    assert event.startswith(b"data: ") and event.endswith(b"\n\n")
-    assert json.loads(event.removeprefix(b"data: ")) == {"content": text}
-    assert event.count(b"\n") == 2 and b"\r" not in event
+    written = data(ChatDelta(content=text))
+    assert written.startswith(b"data: ") and written.endswith(b"\n\n")
+    assert json.loads(written.removeprefix(b"data: ")) == {"content": text}
+    assert written.count(b"\n") == 2 and b"\r" not in written
+
+
+def test_a_named_event_is_called_like_its_type() -> None:
+    assert event(PingEvent(type="ping")) == b'event: ping\ndata: {"type":"ping"}\n\n'
+    delta = TextDelta(type="text_delta", text="a\r\n\nevent: x")
+    assert event(delta).count(b"\n") == 3 and b"\r" not in event(delta)
 
 
 async def test_chunks_leave_one_by_one_as_they_come() -> None:
