@@ -16,7 +16,8 @@ from engine.errors import ModelError
 from engine.messages import Submit
 from engine.request import SamplingParams
 from engine.scheduler import Scheduler
-from engine.scripted import load_scripted, scripted_source
+from engine.script import scripted_source
+from engine.scripted import load_scripted
 from engine.tokenizer import Tokenizer
 from tests.engine.scripted_model import WEATHER, config, prompt_ids, spelled, user
 
@@ -169,7 +170,7 @@ def test_a_wrong_script_is_refused_before_any_worker_starts(tmp_path: Path) -> N
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "import sys; from engine.scripted import *; from engine.config import EngineConfig;"
+        "import sys; from engine.scripted import *; from engine.script import *; from engine.config import EngineConfig;"
         "load_scripted(EngineConfig(scripted_source(None), ctx=64));"
         "sys.exit('torch' in sys.modules)"
     )
