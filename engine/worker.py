@@ -54,7 +54,9 @@ def run_worker(connection: Connection, config: EngineConfig) -> None:
         connection.send(ready)
         ends, vocab_size = ready.eos_token_ids, runner.vocab_size
         constraints = ConstraintCompiler(ready.tokenizer_json, ends, vocab_size)
-        scheduler = Scheduler(config, ends, vocab_size, constraints)
+        # A script says what is answered, right or wrong.
+        held = None if config.model.scripted else constraints
+        scheduler = Scheduler(config, ends, vocab_size, held)
         Worker(start_reader(connection), connection, scheduler, runner).serve()
 
 
