@@ -170,7 +170,7 @@ def test_a_wrong_script_is_refused_before_any_worker_starts(tmp_path: Path) -> N
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "import sys; from engine.scripted import *; from engine.script import *; from engine.config import EngineConfig;"
+        "import sys; from engine.scripted import *; from engine.script import *;"
         "load_scripted(EngineConfig(scripted_source(None), ctx=64));"
         "sys.exit('torch' in sys.modules)"
     )
