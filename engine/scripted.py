@@ -66,7 +66,10 @@ class ScriptedRunner:
         time.sleep(max((_delay(r.answer, len(s.answer_ids)) for r, s in rows), default=0))
         for reply, sequence in rows:
             _break(reply.answer, len(sequence.answer_ids))
-        return [reply.next_id(s.answer_ids, None) for reply, s in rows]
+        return [
+            reply.next_id(s.answer_ids, s.constraint.mask() if s.constraint else None)
+            for reply, s in rows
+        ]
 
     def _begin(self, prefill: PrefillChunk) -> Reply:
         prompt = self._reader.read(prefill.sequence.prompt_ids)

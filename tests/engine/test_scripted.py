@@ -6,19 +6,25 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.config import EngineConfig
+from engine.constraint import ConstraintCompiler
 from engine.errors import ModelError
-from engine.messages import Submit
-from engine.request import SamplingParams
+from engine.events import PartStart
+from engine.messages import Submit, ThinkingBudget
+from engine.model_format import FORMATS, detect_format
+from engine.request import ChatPrompt, SamplingParams, Thinking, Tool, ToolChoice
+from engine.response_parser import ResponseParser
 from engine.scheduler import Scheduler
 from engine.script import scripted_source
 from engine.scripted import load_scripted
 from engine.tokenizer import Tokenizer
+from engine.tool_grammar import build_constraint, control_ids
 from tests.engine.scripted_model import WEATHER, config, prompt_ids, spelled, user
 
 HELLO = {"parts": [{"text": "Hello you"}]}
@@ -29,13 +35,16 @@ class Model:
 
     def __init__(self, config: EngineConfig) -> None:
         self.runner, self.ready = load_scripted(config)
-        self.scheduler = Scheduler(config, self.ready.eos_token_ids, self.runner.vocab_size)
+        ends, size = self.ready.eos_token_ids, self.runner.vocab_size
+        constraints = ConstraintCompiler(self.ready.tokenizer_json, ends, size)
+        self.scheduler = Scheduler(config, ends, size, constraints)
         self._count = 0
 
-    def submit(self, ids: tuple[int, ...], max_tokens: int = 100) -> str:
+    def submit(self, ids: tuple[int, ...], max_tokens: int = 100, **held: Any) -> str:
+        """Queue a request, `held` to a `constraint` or a `thinking` budget."""
         self._count += 1
         request_id = str(self._count)
-        self.scheduler.submit(Submit(request_id, ids, max_tokens, SamplingParams()))
+        self.scheduler.submit(Submit(request_id, ids, max_tokens, SamplingParams(), **held))
         return request_id
 
     def run(self) -> dict[str, tuple[str, str | None]]:
@@ -148,6 +157,7 @@ def test_a_step_hangs_where_the_script_says_so(
         model.ask(user("Hi"))
 
 
+FUNCTION_TIME = {"name": "get_time", "parameters": {"type": "object"}}
 DEFAULT = EngineConfig(scripted_source(None), ctx=4096)
 
 
@@ -160,6 +170,38 @@ def test_the_default_script_calls_a_tool_and_then_answers() -> None:
     result = {"role": "tool", "content": "sunny"}
     then = model.ask(user("Hi"), call, result, functions=(WEATHER,), max_tokens=32)
     assert then.endswith("Done.")
+
+
+TIME = Tool("get_time", parameters={"type": "object"})
+TOOLS = (TIME, Tool("get_weather", parameters=WEATHER["parameters"]))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("thinking", [True, False])
+def test_a_named_tool_is_called_whatever_the_script_prefers(format: str, thinking: bool) -> None:
+    model = Model(replace(DEFAULT, tool_format=format))
+    family = detect_format(model.ready.chat_template, format)
+    choice, thinks = ToolChoice("named", "get_weather"), Thinking(thinking)
+    chat = ChatPrompt((), TOOLS, tool_choice=choice, thinking=thinks)
+    control = control_ids(model.ready.tokenizer_json, family.markers)
+    ids = prompt_ids([user("Hi")], (FUNCTION_TIME, WEATHER), enable_thinking=thinking)
+    name = model.submit(ids, 400, constraint=build_constraint(family, chat, False, control))
+    text, finish = model.run()[name]
+    parser = ResponseParser(family, TOOLS)
+    events = [*parser.push(text), *parser.finish()]
+    assert finish == "stop"
+    starts = [(event.kind, event.name) for event in events if isinstance(event, PartStart)]
+    assert starts == [("reasoning", "")] * thinking + [("tool_call", "get_weather")]
+
+
+def test_a_thinking_budget_cuts_the_thinking_and_the_answer_follows(tmp_path: Path) -> None:
+    parts = [{"reasoning": "on and on ", "tokens": 50}, {"text": "Hello"}]
+    model = Model(config(tmp_path, {"parts": parts}))
+    budget = ThinkingBudget(10, "<think>", "</think>")
+    name = model.submit(prompt_ids([user("Hi")]), thinking=budget)
+    text, _ = model.run()[name]
+    assert text.endswith("</think>\n\nHello")
+    assert len(text) < 80
 
 
 def test_a_wrong_script_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
