@@ -76,14 +76,20 @@ class ResponseParser:
     are plain text, and without a reasoning format its markers are. Nothing malformed raises.
 
     A call that breaks before its name is known becomes text; after that it stays a call, and the
-    rest is swallowed up to its closing marker.
+    rest is swallowed up to its closing marker. Whitespace before a marker is dropped; behind other
+    text it is kept without `trim`, so that a stop string is seen in it without delay.
     """
 
     def __init__(
-        self, format: ModelFormat | None, tools: tuple[Tool, ...] = (), in_reasoning: bool = False
+        self,
+        format: ModelFormat | None,
+        tools: tuple[Tool, ...] = (),
+        in_reasoning: bool = False,
+        trim: bool = True,
     ) -> None:
         self.called = self.broken = False
         self.in_reasoning = in_reasoning
+        self._trim = trim
         self._parts = _Parts()
         self._buffer = ""
         # A marker came before: newlines that follow it are dropped.
@@ -167,7 +173,8 @@ class ResponseParser:
             self._say(before[:begun])
             self._buffer = self._buffer[begun:]
             return self._next_marker(first, later)
-        text, space = without_space(before) if markers else (before, "")
+        trim = markers and (self._trim or self._fresh or self.in_reasoning)
+        text, space = without_space(before) if trim else (before, "")
         self._say(text)
         self._buffer = after if marker else space + after
         return space, marker
