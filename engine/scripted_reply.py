@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.script import CallPart, ScriptedAnswer, TextPart
+from engine.script import CallPart, Part, ScriptedAnswer, TextPart
 from engine.scripted_prompt import ReadPrompt
 from engine.scripted_writer import Writer, Writing
 
@@ -16,8 +16,8 @@ class Reply:
     """Gives the ids of `answer`, then `end`.
 
     A mask holds it as it would hold a model: where the script's next id is not allowed, the answer
-    becomes a call of the first tool that is, or leaves out what is forbidden. Answers with raw text
-    take no heed of masks.
+    becomes a call of the first tool that is, or leaves out what is forbidden. Answers with raw
+    text, or with a call that has a name and arguments of its own, take no heed of masks.
     """
 
     def __init__(
@@ -27,14 +27,14 @@ class Reply:
         self._prompt = prompt
         self._writer = writer
         self._end = end
-        self._raw = any(isinstance(p, TextPart) and p.kind == "raw" for p in answer.parts)
+        self._free = any(map(_is_literal, answer.parts))
         self._writing = writer.write(answer.parts, prompt, endless=answer.finish == "length")
 
     def next_id(self, answer_ids: Sequence[int], mask: NDArray[np.uint32] | None) -> int:
         """Return the id that follows `answer_ids`; the bits of `mask` are the ids allowed."""
         wanted = self._writing.at(len(answer_ids))
         wanted = self._end if wanted is None else wanted
-        if mask is None or self._raw or _allows(mask, wanted):
+        if mask is None or self._free or _allows(mask, wanted):
             return wanted
         self._writing = self._held(tuple(answer_ids), mask)
         forced = self._writing.at(len(answer_ids))
@@ -63,6 +63,12 @@ class Reply:
             for tool in self._prompt.tools:
                 call = CallPart(names=(tool.name,), arguments=given[0] if given else None)
                 yield self._writer.write([*lead, call], self._prompt, endless=False)
+
+
+def _is_literal(part: Part) -> bool:
+    if isinstance(part, TextPart):
+        return part.kind == "raw"
+    return part.name is not None and part.arguments is not None
 
 
 def _allows(mask: NDArray[np.uint32], token_id: int) -> bool:

@@ -54,9 +54,7 @@ def run_worker(connection: Connection, config: EngineConfig) -> None:
         connection.send(ready)
         ends, vocab_size = ready.eos_token_ids, runner.vocab_size
         constraints = ConstraintCompiler(ready.tokenizer_json, ends, vocab_size)
-        # A script says what is answered, right or wrong.
-        held = None if config.model.scripted else constraints
-        scheduler = Scheduler(config, ends, vocab_size, held)
+        scheduler = Scheduler(config, ends, vocab_size, constraints)
         Worker(start_reader(connection), connection, scheduler, runner).serve()
 
 

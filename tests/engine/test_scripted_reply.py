@@ -89,6 +89,12 @@ def test_an_answer_that_nothing_fits_takes_what_is_allowed() -> None:
     assert run(reply(HELLO), lambda so_far, token: token == "<|im_end|>") == "<|im_end|>"
 
 
-def test_raw_text_takes_no_heed_of_a_mask() -> None:
-    raw = TextPart("raw", "<tool_call>{broken")
-    assert run(reply(raw), only("Other")) == "<tool_call>{broken<|im_end|>"
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        (TextPart("raw", "<tool_call>{broken"), "<tool_call>{broken"),
+        (CallPart("g", (), {"city": 3}), call("g", '{"city": 3}')),
+    ],
+)
+def test_what_the_script_spells_out_takes_no_heed_of_a_mask(part: Part, text: str) -> None:
+    assert run(reply(part), only("Other")) == text + "<|im_end|>"
