@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 
@@ -11,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer
 from engine.constraint import ConstraintCompiler, ConstraintState
 from engine.messages import Constraint, ThinkingBudget
 from engine.model_format import ModelFormat, detect_format
-from tests.engine.small_tokenizers import byte_level
+from tests.engine.small_tokenizers import ADDED, byte_level
 
 EOS = 4
 
@@ -24,7 +25,9 @@ def model(name: str) -> ModelFormat:
 @cache
 def vocabulary(name: str, special: bool | None) -> Tokenizer:
     """A byte-level vocabulary; the family's markers are tokens of it unless `special` is None."""
-    tokenizer = Tokenizer.from_str(byte_level())
+    spec = json.loads(byte_level())
+    spec["added_tokens"] = [t for t in spec["added_tokens"] if t["content"] not in ADDED]
+    tokenizer = Tokenizer.from_str(json.dumps(spec))
     if special is not None:
         markers = sorted(model(name).markers)
         tokenizer.add_tokens([AddedToken(m, special=special, normalized=False) for m in markers])
