@@ -39,6 +39,7 @@ class Model:
         constraints = ConstraintCompiler(self.ready.tokenizer_json, ends, size)
         self.scheduler = Scheduler(config, ends, size, constraints)
         self._count = 0
+        self._finish: dict[str, str | None] = {}
 
     def submit(self, ids: tuple[int, ...], max_tokens: int = 100, **held: Any) -> str:
         """Queue a request, `held` to a `constraint` or a `thinking` budget."""
@@ -49,14 +50,17 @@ class Model:
 
     def run(self) -> dict[str, tuple[str, str | None]]:
         """Run all that was submitted: each request's text and how it finished."""
-        ids: dict[str, list[int]] = {}
-        finish: dict[str, str | None] = {}
+        return {name: (spelled(ids), self._finish[name]) for name, ids in self.ids().items()}
+
+    def ids(self) -> dict[str, tuple[int, ...]]:
+        """Run all that was submitted: each request's ids."""
+        ids: dict[str, tuple[int, ...]] = {}
         while self.scheduler.has_work:
             batch = self.scheduler.schedule(0.0)
             for output in self.scheduler.postprocess(batch, self.runner.run(batch)):
-                ids.setdefault(output.request_id, []).extend(output.token_ids)
-                finish[output.request_id] = output.finish
-        return {name: (spelled(ids[name]), finish[name]) for name in ids}
+                ids[output.request_id] = ids.get(output.request_id, ()) + output.token_ids
+                self._finish[output.request_id] = output.finish
+        return ids
 
     def ask(self, *messages: dict[str, Any], max_tokens: int = 100, **options: Any) -> str:
         name = self.submit(prompt_ids(list(messages), **options), max_tokens)
@@ -192,6 +196,34 @@ def test_a_named_tool_is_called_whatever_the_script_prefers(format: str, thinkin
     assert finish == "stop"
     starts = [(event.kind, event.name) for event in events if isinstance(event, PartStart)]
     assert starts == [("reasoning", "")] * thinking + [("tool_call", "get_weather")]
+
+
+def test_a_conversation_only_grows() -> None:
+    model = Model(DEFAULT)
+    system = {"role": "system", "content": "Be brief."}
+    call = {"name": "get_weather", "arguments": {"city": "Paris"}}
+    called = {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "Use a tool.",
+        "tool_calls": [{"function": call}],
+    }
+    result = {"role": "tool", "content": "sunny"}
+    thought = {"role": "assistant", "reasoning_content": "The result is here."}
+    answered = {**thought, "content": "The tool has answered. Done."}
+    turns: list[list[dict[str, Any]]] = [
+        [system, user("Hi")],
+        [called, result],
+        [answered, user("More")],
+    ]
+    messages: list[dict[str, Any]] = []
+    before: tuple[int, ...] = ()
+    for turn in turns:
+        messages += turn
+        prompt = prompt_ids(messages, (WEATHER,))
+        assert prompt[: len(before)] == before
+        name = model.submit(prompt)
+        before = prompt + model.ids()[name]
 
 
 def test_a_thinking_budget_cuts_the_thinking_and_the_answer_follows(tmp_path: Path) -> None:
