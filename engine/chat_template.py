@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import TemplateError, TemplateSyntaxError
@@ -12,7 +11,10 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from engine.control_tokens import ControlTokens
 from engine.errors import BadPrompt, ModelError
 from engine.messages import Ready
-from engine.request import ChatPrompt, Message
+from engine.model_format import ModelFormat
+from engine.request import ChatPrompt
+from engine.template_messages import TemplateMessages, merged, without_system
+from engine.template_traits import find_traits
 from engine.tokenizer import EncodedPrompt, Segment, Tokenizer
 
 # For models without a template: ChatML where the vocabulary has it, else a transcript.
@@ -38,41 +40,70 @@ _RESERVED = frozenset(
 _LONGEST_REASON = 500
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedChat:
+    """A conversation's ids; `in_reasoning` tells that the prompt ends inside the thinking."""
+
+    prompt: EncodedPrompt
+    in_reasoning: bool
+
+
 class ChatTemplate:
     """Renders conversations; only the template itself can produce control tokens.
 
     The template runs in transformers' sandbox, compiled once. It comes with the model and clients
     cannot send one, so its running time is not bounded beyond the sandbox's limit on ranges.
+    Tools that it knows nothing of are taught and rendered as text, in the spelling of `format`.
     Raises ModelError, naming the line, when it has a syntax error.
     """
 
-    def __init__(self, ready: Ready, tokenizer: Tokenizer) -> None:
+    def __init__(self, ready: Ready, tokenizer: Tokenizer, format: ModelFormat) -> None:
         self._tokenizer = tokenizer
         self._control = ControlTokens(tokenizer.control_tokens())
         chatml = {"<|im_start|>", "<|im_end|>"} <= self._control.contents
         self._template = ready.chat_template or (_CHATML if chatml else _TRANSCRIPT)
         self._special_tokens = ready.special_tokens
+        self._reasoning = format.reasoning
         self._check()
+        self._traits = find_traits(
+            self._template, lambda messages, tools: self._rendered(messages, {"tools": tools})
+        )
+        self._messages = TemplateMessages(self._traits, format.calls, self._control.mask)
 
-    def encode(self, prompt: ChatPrompt, limit: int) -> EncodedPrompt:
+    def encode(self, prompt: ChatPrompt, limit: int) -> EncodedChat:
         """Render and encode a conversation, keeping at most `limit` ids but counting all.
 
         Raises BadPrompt as `render` does.
         """
-        return self._tokenizer.encode(self.render(prompt), limit)
+        text = self._text(prompt)
+        encoded = self._tokenizer.encode(self._control.segments(text), limit)
+        return EncodedChat(encoded, self._ends_thinking(text))
 
     def render(self, prompt: ChatPrompt) -> tuple[Segment, ...]:
         """Render a conversation as segments for `Tokenizer.encode`.
 
-        System messages become one, in order, at the front. A last message of the assistant is left
-        open: the answer continues it. Raises BadPrompt when the template refuses or fails.
+        System messages become one, in order, at the front. A last message of the assistant without
+        calls is left open: the answer continues it. Where thinking is off and the template opens
+        it all the same, it is closed. Raises BadPrompt when the template refuses or fails.
         """
-        messages = [
-            {"role": message.role, "content": self._control.mask(message.content)}
-            for message in _join_system(prompt.messages)
-        ]
+        return self._control.segments(self._text(prompt))
+
+    def _text(self, prompt: ChatPrompt) -> str:
+        offered = () if prompt.tool_choice.mode == "none" else prompt.tools
         kwargs = {n: v for n, v in prompt.template_kwargs.items() if n not in _RESERVED}
-        return self._control.segments(self._render_or_merge(messages, self._control.mask(kwargs)))
+        if (enabled := prompt.thinking.enabled) is not None:
+            kwargs |= {"enable_thinking": enabled, "thinking": enabled}
+        kwargs = self._control.mask(kwargs)
+        if offered and self._traits.tools:
+            kwargs["tools"] = self._messages.tools(offered)
+        messages = self._messages.messages(prompt.messages, offered)
+        text = self._render_or_adapt(messages, kwargs)
+        if enabled is False and self._reasoning and self._ends_thinking(text):
+            return f"{text.rstrip()}\n\n{self._reasoning.close}{self._reasoning.after}"
+        return text
+
+    def _ends_thinking(self, text: str) -> bool:
+        return self._reasoning is not None and text.rstrip().endswith(self._reasoning.open)
 
     def _check(self) -> None:
         try:
@@ -82,23 +113,22 @@ class ChatTemplate:
                 f"The chat template has a syntax error in line {error.lineno}: {error.message}"
             ) from error
 
-    def _render_or_merge(self, messages: list[dict[str, str]], kwargs: dict[str, Any]) -> str:
+    def _render_or_adapt(self, messages: list[dict[str, Any]], kwargs: dict[str, Any]) -> str:
+        """Render, with neighbours merged or without a system message where that is refused."""
         try:
             return self._rendered(messages, kwargs)
         except Exception as error:  # a template can raise anything
-            merged = _merge(messages)
-            if _is_refusal(error) and len(merged) < len(messages):
-                return self._render_or_merge(merged, kwargs)
+            for adapted in (merged(messages), without_system(messages)):
+                if _is_refusal(error) and len(adapted) < len(messages):
+                    return self._render_or_adapt(adapted, kwargs)
             raise self._bad_prompt(error) from error
 
-    def _rendered(self, messages: list[dict[str, str]], kwargs: dict[str, Any]) -> str:
-        prefill = bool(messages) and messages[-1]["role"] == "assistant"
+    def _rendered(self, messages: list[dict[str, Any]], kwargs: dict[str, Any]) -> str:
+        last = messages[-1] if messages else {}
+        prefill = last.get("role") == "assistant" and "tool_calls" not in last
         if prefill:
-            last = messages[-1]
-            messages = [
-                *messages[:-1],
-                {**last, "content": last["content"] + self._control.end_mark},
-            ]
+            last = {**last, "content": last["content"] + self._control.end_mark}
+            messages = [*messages[:-1], last]
         rendered: str = render_jinja_template(
             [messages],
             chat_template=self._template,
@@ -126,21 +156,3 @@ class ChatTemplate:
 def _is_refusal(error: Exception) -> bool:
     # `raise_exception` raises the base class itself, jinja's own faults are subclasses.
     return type(error) is TemplateError
-
-
-def _join_system(messages: Sequence[Message]) -> list[Message]:
-    system = [message.content for message in messages if message.role == "system"]
-    rest = [message for message in messages if message.role != "system"]
-    return [Message("system", "\n\n".join(system)), *rest] if system else rest
-
-
-def _merge(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Join neighbours of one role, except tool results, which belong to different calls."""
-    merged: list[dict[str, str]] = []
-    for role, group in groupby(messages, key=lambda message: message["role"]):
-        if role == "tool":
-            merged += group
-        else:
-            content = "\n\n".join(message["content"] for message in group)
-            merged.append({"role": role, "content": content})
-    return merged

@@ -10,27 +10,21 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import ParamSpec, TypeVar
 
 from engine.admission import Admission
-from engine.allocator import trim_memory
-from engine.chat_template import ChatTemplate
 from engine.config import EngineConfig
-from engine.errors import (
-    BadPrompt,
-    ContextOverflow,
-    EngineError,
-    NotReady,
-    PromptRefused,
-    ServerStopped,
-    WorkerFailed,
-)
+from engine.errors import EngineError, NotReady, PromptRefused, ServerStopped, WorkerFailed
 from engine.events import Event
 from engine.generation import Generation
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from engine.supervisor import StartWorker, WorkerSupervisor
-from engine.tokenizer import EncodedPrompt, Tokenizer
+from engine.text_side import PreparedPrompt, TextSide
 from engine.worker_process import WorkerProcess
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Rendering and tokenising hold the interpreter lock for long stretches; more threads only thrash.
 _TEXT_THREADS = 2
@@ -45,30 +39,6 @@ class EngineHealth:
     waiting: int
     worker_pid: int | None
     worker_restarts: int
-
-
-@dataclass(frozen=True, slots=True)
-class TextSide:
-    """What turns prompts into ids and ids into text, made from a worker's Ready message."""
-
-    ready: Ready
-    tokenizer: Tokenizer
-    template: ChatTemplate
-
-    @classmethod
-    def of(cls, ready: Ready) -> TextSide:
-        """Build both; raises ModelError when the tokenizer or the chat template is broken."""
-        tokenizer = Tokenizer(ready)
-        text = cls(ready, tokenizer, ChatTemplate(ready, tokenizer))
-        # Parsing a vocabulary leaves tens of megabytes behind.
-        trim_memory()
-        return text
-
-    def encode(self, prompt: ChatPrompt | TextPrompt, limit: int) -> EncodedPrompt:
-        """Encode a prompt, keeping at most `limit` ids but counting all; raises BadPrompt."""
-        if isinstance(prompt, ChatPrompt):
-            return self.template.encode(prompt, limit)
-        return self.tokenizer.encode_text(prompt.text, limit)
 
 
 class Answer:
@@ -179,49 +149,44 @@ class Engine:
         Raises NotReady, BadPrompt, ContextOverflow and QueueFull, in this order of checks. The
         answer must be closed by whoever takes it.
         """
+        text = self._require_ready()
         try:
-            encoded = await self._encode_to_fit(request.prompt)
+            prepared = await self._in_pool(text.prepare, request.prompt, self._room)
         except PromptRefused as refusal:
             refusal.field = request.prompt_field
             raise
         text = self._require_ready()
         self._admission.enter(request.id, request.tenant)
-        generation = Generation(
-            text.tokenizer, encoded.total, time.monotonic(), request.sampling.stop
-        )
+        generation = text.generation(request, prepared, time.monotonic())
         answer = Answer(generation, partial(self._close_request, request.id))
         self._answers[request.id] = answer
         self._idle.clear()
-        self._supervisor.send(self._submit(request, encoded))
+        self._supervisor.send(self._submit(request, prepared))
         return answer
 
-    def _submit(self, request: GenerationRequest, encoded: EncodedPrompt) -> Submit:
+    async def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
+        """The number of a prompt's tokens, however many; raises NotReady and BadPrompt."""
+        return await self._in_pool(self._require_ready().count, prompt)
+
+    @property
+    def _room(self) -> int:
+        return self.config.ctx - 1  # room for one token of the answer
+
+    async def _in_pool(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, partial(work, *args, **kwargs))
+
+    def _submit(self, request: GenerationRequest, prepared: PreparedPrompt) -> Submit:
+        encoded, wanted = prepared.encoded, request.sampling.max_tokens
         room = self.config.ctx - encoded.total
-        wanted = request.sampling.max_tokens
         return Submit(
             request_id=request.id,
             prompt_ids=encoded.ids,
             max_tokens=room if wanted is None else min(wanted, room),
             sampling=request.sampling,
+            constraint=prepared.constraint,
+            thinking=prepared.thinking,
         )
-
-    async def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
-        """Count a prompt's tokens, whatever waits or fits; raises NotReady and BadPrompt."""
-        return (await self._encode(prompt, 0)).total
-
-    async def _encode_to_fit(self, prompt: ChatPrompt | TextPrompt) -> EncodedPrompt:
-        limit = self.config.ctx - 1  # room for one token of the answer
-        encoded = await self._encode(prompt, limit)
-        if encoded.total > limit:
-            raise ContextOverflow(encoded.total, limit)
-        if not encoded.ids:
-            raise BadPrompt("The prompt is empty; send some text.")
-        return encoded
-
-    async def _encode(self, prompt: ChatPrompt | TextPrompt, limit: int) -> EncodedPrompt:
-        text = self._require_ready()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, text.encode, prompt, limit)
 
     def _require_ready(self) -> TextSide:
         if self._draining:
@@ -252,7 +217,7 @@ class Engine:
     def on_ready(self, ready: Ready) -> None:
         """Requests may come; raises ModelError when the chat template is broken."""
         # A restarted worker serves the same model: its text side stays.
-        self._text = self._text or TextSide.of(ready)
+        self._text = self._text or TextSide.of(ready, self.config.tool_format)
         self._ready.set()
 
     def on_progress(self, progress: Progress) -> None:

@@ -10,6 +10,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from engine.config import EngineConfig
+from engine.constraint import Mask
 from engine.kv_cache import SlotCache, has_only_attention
 from engine.packed_linear import pack_linears
 from engine.request import SamplingParams
@@ -153,7 +154,7 @@ class TransformersRunner:
     def warm_up(self, on_step: Callable[[int, int], None]) -> None:
         """Run the largest prefill and both ends of decode, calling `on_step(done, total)`."""
         prompt = (0,) * max(1, min(self._config.prefill_chunk, self._config.ctx - 1))
-        sequence = TokenSequence("warm-up", prompt, 1, SamplingParams(), [0])
+        sequence = TokenSequence("warm-up", prompt, 1, SamplingParams(), answer_ids=[0])
         rows = tuple(DecodeRow(sequence, slot, 0) for slot in range(self._config.slots))
         batches = [
             Batch(PrefillChunk(sequence, 0, 0, len(prompt)), ()),
@@ -172,7 +173,7 @@ class TransformersRunner:
             if not chunk.is_last:
                 return []
             self._sampler.begin(chunk.slot, sequence.sampling, sequence.prompt_ids)
-            return [self._sampler.sample(logits, [chunk.slot], [chunk.end])]
+            return [self._sampler.sample(logits, [chunk.slot], [chunk.end], _masks([sequence]))]
         except RuntimeError as error:
             raise RequestFailed(f"prefill failed: {error}", sequence.request_id) from error
 
@@ -181,7 +182,16 @@ class TransformersRunner:
         positions = [row.position for row in rows]
         token_ids = [row.sequence.answer_ids[-1] for row in rows]
         logits = self.forward.decode(slots, token_ids, positions)
-        return self._sampler.sample(logits, slots, [position + 1 for position in positions])
+        # The masks are made while the device is still at work on the logits.
+        masks = _masks([row.sequence for row in rows])
+        return self._sampler.sample(logits, slots, [position + 1 for position in positions], masks)
+
+
+def _masks(sequences: Sequence[TokenSequence]) -> dict[int, Mask]:
+    """The mask of each row that has one."""
+    constraints = [(row, s.constraint) for row, s in enumerate(sequences) if s.constraint]
+    masks = [(row, constraint.mask()) for row, constraint in constraints]
+    return {row: mask for row, mask in masks if mask is not None}
 
 
 def use_threads(threads: int) -> None:

@@ -10,15 +10,19 @@ device; nothing here waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+import numpy as np
 import torch
 
+from engine.constraint import Mask
 from engine.request import SamplingParams
 
 _MASK64 = 2**64 - 1
 # Halvings of a range of logarithms that is some 31 wide: what is left is below 1e-4.
 _TOP_P_STEPS = 20
+_NO_MASKS: Mapping[int, Mask] = MappingProxyType({})
 
 
 class Sampler:
@@ -42,12 +46,21 @@ class Sampler:
             counts[slot] = 0
 
     def sample(
-        self, logits: torch.Tensor, slots: Sequence[int], positions: Sequence[int]
+        self,
+        logits: torch.Tensor,
+        slots: Sequence[int],
+        positions: Sequence[int],
+        masks: Mapping[int, Mask] = _NO_MASKS,
     ) -> torch.Tensor:
-        """Return ids `[n]` for logits `[n, vocab]`; `positions` are the new tokens' positions."""
+        """Return ids `[n]` for logits `[n, vocab]`, which may be changed.
+
+        `positions` are the new tokens' positions, `masks` the ids that a row may choose from.
+        """
         params = [self._params[slot] for slot in slots]
         if penalised := [row for row, p in enumerate(params) if _penalised(p)]:
             logits = self._penalise(logits, penalised, slots)
+        if masks:
+            keep_allowed(logits, masks)
         ids = logits.argmax(-1)
         if drawn := [row for row, p in enumerate(params) if p.temperature > 0]:
             ids[drawn] = _draw(
@@ -98,6 +111,16 @@ def penalise(
     presence = _column([p.presence_penalty for p in params], logits)
     repeated = torch.where(logits > 0, logits / repetition, logits * repetition)
     return torch.where(seen, repeated, logits) - counts * frequency - (counts > 0) * presence
+
+
+def keep_allowed(logits: torch.Tensor, masks: Mapping[int, Mask]) -> None:
+    """Lower the logits `[n, vocab]` of ids whose bit in their row's mask is 0, in place."""
+    rows = list(masks)
+    packed = torch.from_numpy(np.stack([masks[row] for row in rows]).view(np.int32))
+    bits = torch.arange(32, dtype=torch.int32, device=logits.device)
+    allowed = packed.to(logits.device)[:, :, None] >> bits & 1
+    kept = allowed.flatten(1)[:, : logits.shape[-1]].bool()
+    logits[rows] = _keep(logits[rows], kept)
 
 
 def keep_top_k(logits: torch.Tensor, top_k: Sequence[int]) -> torch.Tensor:

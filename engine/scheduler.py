@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.config import EngineConfig
+from engine.constraint import ConstraintCompiler
 from engine.errors import EngineError
 from engine.messages import SequenceOutput, Submit
 from engine.slot import Sequence, SequenceStatus, Slot
@@ -80,7 +81,11 @@ class Scheduler:
     """Requests wait in order of arrival, take the lowest free slot, and are decoded together."""
 
     def __init__(
-        self, config: EngineConfig, eos_token_ids: Collection[int], vocab_size: int
+        self,
+        config: EngineConfig,
+        eos_token_ids: Collection[int],
+        vocab_size: int,
+        constraints: ConstraintCompiler | None = None,
     ) -> None:
         self.slots = [Slot(index) for index in range(config.slots)]
         self.waiting: deque[Sequence] = deque()
@@ -88,6 +93,7 @@ class Scheduler:
         self._prefill_chunk = config.prefill_chunk
         self._eos_token_ids = frozenset(eos_token_ids)
         self._vocab_size = vocab_size
+        self._constraints = constraints
         self._prefilling: deque[Sequence] = deque()
         self._started_at: dict[str, float] = {}
 
@@ -99,8 +105,19 @@ class Scheduler:
     def submit(self, request: Submit) -> None:
         """Queue a request; raises EngineError when it cannot be run."""
         self._check(request)
+        constraint = (
+            self._constraints.begin(request.constraint, request.thinking)
+            if self._constraints
+            else None
+        )
         self.waiting.append(
-            Sequence(request.request_id, request.prompt_ids, request.max_tokens, request.sampling)
+            Sequence(
+                request.request_id,
+                request.prompt_ids,
+                request.max_tokens,
+                request.sampling,
+                constraint,
+            )
         )
 
     def cancel(self, request_id: str) -> None:

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from engine.config import ModelSource
 from engine.errors import ModelError
+
+SCRIPTED = "scripted"
+MAX_CONTEXT = 131_072
 
 TextKind = Literal["reasoning", "text", "raw"]
 
@@ -107,6 +112,16 @@ class Script:
                 return answer
         in_turn = [answer for answer in self.answers if not answer.match]
         return in_turn[(situation.request - 1) % len(in_turn)]
+
+
+def scripted_source(script: Path | None) -> ModelSource:
+    """Return the scripted model as a source; `script` None means the one that comes with it.
+
+    Raises ModelError when the script is wrong.
+    """
+    path = script or Path(str(files("engine").joinpath("scripted.json")))
+    read_script(path)
+    return ModelSource(SCRIPTED, path, scripted=True)
 
 
 def read_script(path: Path) -> Script:

@@ -6,34 +6,21 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 
 import tokenizers
 
-from engine.config import EngineConfig, ModelSource
+from engine.config import EngineConfig
 from engine.messages import Ready
 from engine.model_format import detect_format
 from engine.scheduler import Batch, PrefillChunk
 from engine.script import Script, ScriptedAnswer, Situation, read_script
 from engine.scripted_prompt import PromptReader
+from engine.scripted_reply import Reply
 from engine.scripted_tokenizer import END_OF_TURN, tokenizer_json
-from engine.scripted_writer import Writer, Writing
+from engine.scripted_writer import Writer
 
-SCRIPTED = "scripted"
-MAX_CONTEXT = 131_072
 _PACKAGE = files("engine")
-
-
-def scripted_source(script: Path | None) -> ModelSource:
-    """Return the scripted model as a source; `script` None means the one that comes with it.
-
-    Raises ModelError when the script is wrong.
-    """
-    path = script or Path(str(_PACKAGE / "scripted.json"))
-    read_script(path)
-    return ModelSource(SCRIPTED, path, scripted=True)
 
 
 def load_scripted(config: EngineConfig) -> tuple[ScriptedRunner, Ready]:
@@ -56,17 +43,6 @@ def load_scripted(config: EngineConfig) -> tuple[ScriptedRunner, Ready]:
     return ScriptedRunner(script, tokenizer, writer, config.restarts), ready
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    answer: ScriptedAnswer
-    writing: Writing
-
-    def delay(self, position: int) -> float:
-        """Seconds before the token at `position`."""
-        answer = self.answer
-        return (answer.token_delay_ms if position else answer.first_delay_ms) / 1000
-
-
 class ScriptedRunner:
     """Gives each sequence the next id of its answer; a step takes its slowest row's delay."""
 
@@ -79,21 +55,23 @@ class ScriptedRunner:
         self._restarts = restarts
         self._requests = 0
         self._end = tokenizer.get_vocab()[END_OF_TURN]
-        self._replies: dict[int, _Reply] = {}  # by slot
+        self._replies: dict[int, Reply] = {}  # by slot
         self.vocab_size: int = tokenizer.get_vocab_size()
 
     def run(self, batch: Batch) -> list[int]:
         """Return one id for each of `batch.sampled`, or break as the script says."""
         if batch.prefill and batch.prefill.is_last:
             self._replies[batch.prefill.slot] = self._begin(batch.prefill)
-        rows = [(self._replies[s.slot or 0], len(s.answer_ids)) for s in batch.sampled]
-        time.sleep(max((reply.delay(position) for reply, position in rows), default=0))
-        for reply, position in rows:
-            _break(reply.answer, position)
-        ids = [reply.writing.at(position) for reply, position in rows]
-        return [self._end if token_id is None else token_id for token_id in ids]
+        rows = [(self._replies[s.slot or 0], s) for s in batch.sampled]
+        time.sleep(max((_delay(r.answer, len(s.answer_ids)) for r, s in rows), default=0))
+        for reply, sequence in rows:
+            _break(reply.answer, len(sequence.answer_ids))
+        return [
+            reply.next_id(s.answer_ids, s.constraint.mask() if s.constraint else None)
+            for reply, s in rows
+        ]
 
-    def _begin(self, prefill: PrefillChunk) -> _Reply:
+    def _begin(self, prefill: PrefillChunk) -> Reply:
         prompt = self._reader.read(prefill.sequence.prompt_ids)
         self._requests += 1
         situation = Situation(
@@ -103,8 +81,12 @@ class ScriptedRunner:
             request=self._requests,
             restarts=self._restarts,
         )
-        answer = self._script.choose(situation)
-        return _Reply(answer, self._writer.write(answer.parts, prompt, answer.finish == "length"))
+        return Reply(self._script.choose(situation), prompt, self._writer, self._end)
+
+
+def _delay(answer: ScriptedAnswer, position: int) -> float:
+    """Seconds before the token at `position`."""
+    return (answer.token_delay_ms if position else answer.first_delay_ms) / 1000
 
 
 def _break(answer: ScriptedAnswer, position: int) -> None:

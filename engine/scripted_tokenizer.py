@@ -83,7 +83,7 @@ def _vocabulary() -> list[str]:
     words = [w for word in _WORDS.split() for w in (word, word.capitalize(), word.upper())]
     pieces = _PIECES.split()
     spaced = ["Ġ" + word for word in (*words, *pieces)]
-    joints = ["ĠĠ", "ĠĠĠĠ", "ĊĊ", 'Ġ{"', '"}}', '":"', '","']
+    joints = ["ĠĠ", "ĠĠĠĠ", 'Ġ{"', '"}}', '":"', '","']
     return list(
         dict.fromkeys([*map(chr, shown), *hidden, *pairs, *words, *pieces, *spaced, *joints])
     )

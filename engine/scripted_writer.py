@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, groupby, islice
 from typing import Any
 
@@ -32,11 +32,18 @@ class Writing:
         return None
 
 
+# What begins the answer itself where the parts of a message are told apart by channels.
+_FINAL = "<|channel|>final<|message|>"
+
+# Text, or ids where the script asks for a number of tokens.
+_Body = str | tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     before: str
-    body: tuple[int, ...]
-    after: str
+    body: _Body
+    after: str = ""
 
 
 class Writer:
@@ -53,29 +60,29 @@ class Writer:
         where none is offered.
         """
         pieces = list(self._pieces(parts, prompt))
-        ids: list[int] = []
-        for piece in pieces:
-            ids += [*self._encode(piece.before), *piece.body, *self._encode(piece.after)]
         if not endless or not pieces:
-            return Writing(tuple(ids))
-        closing = len(self._encode(pieces[-1].after))
-        return Writing(tuple(ids[: len(ids) - closing]), pieces[-1].body)
+            return Writing(self._encode(pieces))
+        *before, last = pieces
+        unclosed = self._encode([*before, replace(last, after="")])
+        return Writing(unclosed, self._encode([_Piece("", last.body)]))
 
     def _pieces(self, parts: Iterable[Part], prompt: ReadPrompt) -> Iterator[_Piece]:
         for are_calls, group in groupby(parts, key=lambda part: isinstance(part, CallPart)):
             if are_calls:
                 calls = [call for part in group if (call := _resolve(part, prompt.tools))]
-                yield _Piece("", self._encode(self._spell(calls)), "")
+                yield _Piece("", self._spell(calls))
             else:
                 yield from (piece for part in group if (piece := self._text(part, prompt)))
 
     def _text(self, part: Part, prompt: ReadPrompt) -> _Piece | None:
         assert isinstance(part, TextPart)
-        body = self._encode(part.text)
+        body: _Body = part.text
         if part.tokens is not None:
-            body = tuple(islice(cycle(body), part.tokens))
-        if part.kind != "reasoning":
-            return _Piece("", body, "")
+            body = tuple(islice(cycle(self._encode([_Piece("", body)])), part.tokens))
+        if part.kind == "raw":
+            return _Piece("", body)
+        if part.kind == "text":
+            return _Piece(_FINAL if self._format.calls.syntax == "harmony" else "", body)
         reasoning = self._format.reasoning
         if not reasoning or not prompt.may_think:
             return None
@@ -101,8 +108,17 @@ class Writer:
         }
         return "".join(f"<parameter={n}>\n{v}\n</parameter>\n" for n, v in values.items())
 
-    def _encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+    def _encode(self, pieces: Iterable[_Piece]) -> tuple[int, ...]:
+        """Encode as a whole: so the ids are those of the same text in a later prompt."""
+        ids: list[int] = []
+        text = ""
+        for body in (*(body for p in pieces for body in (p.before, p.body, p.after)), ()):
+            if isinstance(body, str):
+                text += body
+            else:
+                ids += [*self._tokenizer.encode(text, add_special_tokens=False).ids, *body]
+                text = ""
+        return tuple(ids)
 
 
 def _resolve(part: Part, tools: tuple[OfferedTool, ...]) -> tuple[str, dict[str, Any]] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from engine.constraint import ConstraintState
 from engine.request import SamplingParams
 
 
@@ -24,13 +25,14 @@ class Sequence:
     """One request as the scheduler runs it.
 
     `answer_ids` are the sampled ids, an end-of-turn id included; `slot` is the index of the slot
-    it holds.
+    it holds, `constraint` what the answer is held to.
     """
 
     request_id: str
     prompt_ids: tuple[int, ...]
     max_tokens: int
     sampling: SamplingParams
+    constraint: ConstraintState | None = None
     answer_ids: list[int] = field(default_factory=list)
     slot: int | None = None
     finish: Literal["stop", "length"] | None = None
@@ -51,6 +53,8 @@ class Sequence:
             self.finish = "stop"
         elif len(self.answer_ids) == self.max_tokens:
             self.finish = "length"
+        elif self.constraint:
+            self.constraint.accept(token_id)
 
 
 @dataclass(eq=False, slots=True)

@@ -91,7 +91,9 @@ class Tokenizer:
         )
         self._byte_level = "ByteLevel" in {step["type"] for step in _steps(spec["decoder"])}
         self._special = {
-            id for id, token in self._full.get_added_tokens_decoder().items() if token.special
+            id: token.content
+            for id, token in self._full.get_added_tokens_decoder().items()
+            if token.special
         }
         self._token_bytes: dict[int, bytes] = {}
         self._frame = _frame(self._full)
@@ -129,9 +131,9 @@ class Tokenizer:
         """The text of `ids`, special tokens left out."""
         return self._full.decode(list(ids), skip_special_tokens=True)
 
-    def is_special(self, token_id: int) -> bool:
-        """Whether the token is left out of text."""
-        return token_id in self._special
+    def special_token(self, token_id: int) -> str | None:
+        """How a token is spelled that is left out of text; None for the others."""
+        return self._special.get(token_id)
 
     def token_bytes(self, token_id: int, first: bool) -> bytes:
         """The UTF-8 bytes a token adds to a text, `first` when it begins one.

@@ -21,9 +21,10 @@ from engine.argument_schema import (
 from engine.messages import Constraint, ThinkingBudget
 from engine.model_format import CallFormat, ModelFormat, ReasoningFormat
 from engine.request import ChatPrompt, Tool
+from engine.schema_types import json_types
 
 _TEXT = "/(?s:.*)/"
-_PARAMETER_END = "\n</parameter>\n"
+_NAME = "/[A-Za-z_][A-Za-z0-9_.-]{0,63}/"
 _MOST_SCHEMAS = 256
 _SECONDS = 5.0
 
@@ -196,25 +197,30 @@ class _Grammar:
         """The arguments one by one, in the order of the schema, as `<parameter=KEY>` elements."""
         listed = schema.get("properties")
         if not isinstance(listed, dict):
-            text = self._until(f"tool_{index}_any", _PARAMETER_END)
-            return rf'("<parameter=" /[^>\n]+/ ">\n" {text})*'
+            return f'("<parameter=" {_NAME} ">" {self._bare_text(f"tool_{index}")})*'
         required = schema.get("required", [])
         terms = []
         for number, (key, value) in enumerate(listed.items()):
             rule = f"tool_{index}_{number}"
-            opening = _literal(f"<parameter={key}>\n")
+            opening = _literal(f"<parameter={key}>")
             self._rules.append(f"{rule}: {opening} {self._value(rule, value, schema)}")
             terms.append(rule if key in required else rule + "?")
         return " ".join(terms) or '""'
 
     def _value(self, rule: str, schema: Any, root: dict[str, Any]) -> str:
+        types = json_types(schema, root)
         allowed = schema.get("enum") if isinstance(schema, dict) else None
-        end = _literal(_PARAMETER_END)
-        if isinstance(allowed, list) and all(isinstance(word, str) for word in allowed):
-            return f"({' | '.join(map(_literal, allowed))}) {end}"
-        if isinstance(schema, dict) and schema.get("type") not in (None, "string"):
-            return f"{json_rule(usable_value_schema(schema, root))} {end}"
-        return self._until(f"{rule}_text", _PARAMETER_END)
+        start, end = _literal("\n"), _literal("\n</parameter>\n")
+        if types == {"string"} and isinstance(allowed, list):
+            return f"{start} ({' | '.join(map(_literal, allowed))}) {end}"
+        if types and "string" not in types:
+            return f"{start} {json_rule(usable_value_schema(schema, root))} {end}"
+        return self._bare_text(rule)
+
+    def _bare_text(self, rule: str) -> str:
+        # The first closing tag ends it, wherever that stands; an empty one has one newline only.
+        self._rules.append(f'{rule}_text[suffix="</parameter>"]: /\\n(?s:.*)/')
+        return f'{rule}_text "\\n"'
 
     def _until(self, rule: str, close: str) -> str:
         """Any text up to and with the first `close`."""

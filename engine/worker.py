@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 from engine.allocator import trim_memory
 from engine.config import EngineConfig
+from engine.constraint import ConstraintCompiler
 from engine.errors import EngineError
 from engine.messages import (
     Cancel,
@@ -51,7 +52,9 @@ def run_worker(connection: Connection, config: EngineConfig) -> None:
             connection.send(Failed(_describe(error)))
             return
         connection.send(ready)
-        scheduler = Scheduler(config, ready.eos_token_ids, runner.vocab_size)
+        ends, vocab_size = ready.eos_token_ids, runner.vocab_size
+        constraints = ConstraintCompiler(ready.tokenizer_json, ends, vocab_size)
+        scheduler = Scheduler(config, ends, vocab_size, constraints)
         Worker(start_reader(connection), connection, scheduler, runner).serve()
 
 

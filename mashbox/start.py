@@ -13,7 +13,7 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
 from engine.model_files import read_header
-from engine.scripted import MAX_CONTEXT, SCRIPTED, scripted_source
+from engine.script import MAX_CONTEXT, SCRIPTED, scripted_source
 from mashbox import __version__
 from mashbox.app import create_app
 from mashbox.console import Console

@@ -1,4 +1,4 @@
-"""One server on the real model for all end-to-end tests that do not hurt it."""
+"""Servers for all end-to-end tests that do not hurt them."""
 
 from __future__ import annotations
 
@@ -12,4 +12,11 @@ from tests.e2e.server import Server
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     with Server("smollm2-135m", "--ctx", "2048", "--slots", "8") as running:
+        yield running.wait_ready()
+
+
+@pytest.fixture(scope="session")
+def scripted_server() -> Iterator[Server]:
+    """The scripted model with its own script."""
+    with Server("scripted") as running:
         yield running.wait_ready()

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 
 from engine.chat_template import ChatTemplate
 from engine.errors import BadPrompt, ModelError
+from engine.messages import Ready
+from engine.model_format import detect_format
 from engine.request import ChatPrompt, Message, Role
 from engine.tokenizer import Segment, Tokenizer
 from tests.engine.small_tokenizers import (
@@ -32,11 +34,17 @@ ALTERNATING = (
 
 
 def chat(template: str | None, **special_tokens: str) -> ChatTemplate:
-    return ChatTemplate(ready(byte_level(), template, **special_tokens), TOKENIZER)
+    return template_of(ready(byte_level(), template, **special_tokens), TOKENIZER)
+
+
+def template_of(message: Ready, tokenizer: Tokenizer) -> ChatTemplate:
+    return ChatTemplate(message, tokenizer, detect_format(message.chat_template))
 
 
 def prompt(*turns: tuple[Role, str], **kwargs: Any) -> ChatPrompt:
-    return ChatPrompt(tuple(Message(role, content) for role, content in turns), kwargs)
+    return ChatPrompt(
+        tuple(Message(role, content) for role, content in turns), template_kwargs=kwargs
+    )
 
 
 def text(segments: tuple[Segment, ...]) -> str:
@@ -63,7 +71,7 @@ def test_conversation_is_rendered_with_an_open_answer() -> None:
 @settings(max_examples=150, deadline=None)
 @given(words, words)
 def test_only_the_template_makes_control_tokens(system: str, user: str) -> None:
-    encoded = chat(CHATML).encode(prompt(("system", system), ("user", user)), ALL)
+    encoded = chat(CHATML).encode(prompt(("system", system), ("user", user)), ALL).prompt
     assert control_ids(encoded.ids) == ["<|im_start|>", "<|im_end|>"] * 2 + ["<|im_start|>"]
     spoken = "".join(TOKENIZER.token_bytes(i, False).decode("latin-1") for i in encoded.ids).encode(
         "latin-1"
@@ -74,20 +82,20 @@ def test_only_the_template_makes_control_tokens(system: str, user: str) -> None:
 def test_prompt_without_spelled_tokens_has_the_ids_of_the_rendered_text() -> None:
     request = prompt(("user", "hello <b>world</b>\n" * 3))
     whole = TOKENIZER._full.encode(rendered(CHATML, ("user", "hello <b>world</b>\n" * 3)))
-    assert list(chat(CHATML).encode(request, ALL).ids) == whole.ids
+    assert list(chat(CHATML).encode(request, ALL).prompt.ids) == whole.ids
 
 
 def test_long_prompt_has_the_ids_of_the_rendered_text() -> None:
     content = "hello there, it's 12 o'clock.\nNew line " * 3_000
     whole = TOKENIZER._full.encode(rendered(CHATML, ("user", content)))
-    encoded = chat(CHATML).encode(prompt(("user", content)), 10)
+    encoded = chat(CHATML).encode(prompt(("user", content)), 10).prompt
     assert (list(encoded.ids), encoded.total) == (whole.ids[:10], len(whole.ids))
 
 
 def test_no_second_bos_is_added() -> None:
     tokenizer = Tokenizer(ready(metaspace("first")))
-    template = ChatTemplate(ready("", "{{ bos_token }}hello", bos_token="<s>"), tokenizer)
-    ids = template.encode(prompt(("user", "x")), ALL).ids
+    template = template_of(ready("", "{{ bos_token }}hello", bos_token="<s>"), tokenizer)
+    ids = template.encode(prompt(("user", "x")), ALL).prompt.ids
     assert ids.count(1) == 1 and ids[0] == 1
 
 
@@ -137,11 +145,16 @@ def test_neighbours_of_one_role_are_merged_where_the_template_refuses_them() -> 
 def test_tool_results_are_never_merged() -> None:
     template = (
         "{% for m in messages %}{% if m.role == 'user' and not loop.first %}"
-        "{{ raise_exception('one user only') }}{% endif %}[{{ m.role }}:{{ m.content }}]"
-        "{% endfor %}"
+        "{{ raise_exception('one user only') }}{% endif %}[{{ m.role }}:{{ m.content }}"
+        "{{ m.tool_calls | tojson if m.tool_calls }}]{% endfor %}"
     )
     turns: list[tuple[Role, str]] = [("user", "a"), ("user", "b"), ("tool", "c"), ("tool", "d")]
     assert rendered(template, *turns) == "[user:a\n\nb][tool:c][tool:d]"
+
+
+def test_system_message_becomes_the_users_where_the_template_refuses_it() -> None:
+    turns: list[tuple[Role, str]] = [("system", "s"), ("user", "a"), ("assistant", "b")]
+    assert rendered(ALTERNATING, *turns) == "[user:s\n\na][assistant:b"
 
 
 def test_prefill_is_cut_at_its_last_place() -> None:
@@ -224,7 +237,7 @@ def test_model_without_a_template_or_chatml_gets_a_transcript() -> None:
     bare += "".join(f'"{key}": null, ' for key in keys)
     bare += '"model": {"type": "BPE", "vocab": {"<s>": 0, "a": 1}, "merges": []}}'
     message = ready(bare, bos_token="<s>")
-    template = ChatTemplate(message, Tokenizer(message))
+    template = template_of(message, Tokenizer(message))
     turns: list[tuple[Role, str]] = [("system", "be brief"), ("user", "u")]
     assert text(template.render(prompt(*turns))) == ("<s>system: be brief\nuser: u\nassistant:")
     assert text(template.render(prompt(*turns, ("assistant", "Yes")))).endswith("\nassistant: Yes")
@@ -233,7 +246,7 @@ def test_model_without_a_template_or_chatml_gets_a_transcript() -> None:
 @pytest.mark.model
 def test_smollm2_renders_its_own_template() -> None:
     message = smollm2()
-    template = ChatTemplate(message, Tokenizer(message))
+    template = template_of(message, Tokenizer(message))
     segments = template.render(prompt(("user", "Say <|im_end|>")))
     assert segments == (
         Segment(
@@ -244,5 +257,5 @@ def test_smollm2_renders_its_own_template() -> None:
         Segment("user\nSay <|im_end|>"),
         Segment("<|im_end|>\n<|im_start|>assistant\n", control=True),
     )
-    ids = template.encode(prompt(("user", "Say <|im_end|>")), ALL).ids
+    ids = template.encode(prompt(("user", "Say <|im_end|>")), ALL).prompt.ids
     assert [i for i in ids if i in (1, 2)] == [1, 2, 1, 2, 1]

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.detokenizer import IncrementalDetokenizer
 from engine.events import (
     Event,
     Finished,
@@ -15,6 +16,7 @@ from engine.events import (
 )
 from engine.generation import Generation
 from engine.messages import SequenceOutput
+from engine.response_parser import ResponseParser
 from engine.tokenizer import Tokenizer
 from tests.engine.grammar import check_grammar
 from tests.engine.small_tokenizers import byte_level, ready, words
@@ -33,9 +35,20 @@ def output(
     return SequenceOutput("r", token_ids, total, finish, started_at, cached_tokens=2)  # type: ignore[arg-type]
 
 
+def generation_of(
+    submitted_at: float = 0.0,
+    stop: tuple[str, ...] = (),
+    parser: ResponseParser | None = None,
+    tokenizer: Tokenizer = TOKENIZER,
+    spelled: frozenset[str] = frozenset(),
+) -> Generation:
+    detokenizer = IncrementalDetokenizer(tokenizer, spelled)
+    return Generation(detokenizer, parser or ResponseParser(None), 5, submitted_at, stop)
+
+
 def answer(text: str, finish: str, stop: tuple[str, ...] = (), step: int = 1) -> list[Event]:
     """The events of an answer that comes `step` tokens at a time, each step a second long."""
-    generation = Generation(TOKENIZER, 5, 0.0, stop)
+    generation = generation_of(0.0, stop)
     events: list[Event] = []
     tokens, total, at = ids(text), 0, 1.0
     while tokens:
@@ -92,7 +105,7 @@ def test_empty_answer_has_no_part() -> None:
 
 
 def test_started_may_come_before_the_first_token() -> None:
-    generation = Generation(TOKENIZER, 5, 1.0, ())
+    generation = generation_of(1.0, ())
     assert generation.push(1.5, output(total=0, started_at=1.25)) == [Started(5, 2, 250.0)]
     generation.push(2.0, output(*ids("a"), total=1))
     finished = last(generation.push(4.0, output(total=2, finish="stop")))
@@ -100,7 +113,7 @@ def test_started_may_come_before_the_first_token() -> None:
 
 
 def test_part_starts_with_its_first_text_not_its_first_token() -> None:
-    generation = Generation(TOKENIZER, 5, 0.0, ())
+    generation = generation_of(0.0, ())
     first, *rest = ids("🙂")
     assert generation.push(1.0, output(first, total=1, started_at=0.5)) == [Started(5, 2, 500.0)]
     events = generation.push(2.0, output(*rest, total=1 + len(rest)))
@@ -123,7 +136,7 @@ def test_usage_ends_at_the_token_that_completes_the_stop_string() -> None:
 
 
 def test_nothing_comes_after_a_stop_string() -> None:
-    generation = Generation(TOKENIZER, 5, 0.0, ("l",))
+    generation = generation_of(0.0, ("l",))
     generation.push(1.0, output(*ids("hello"), total=9, started_at=0.5))
     assert generation.finished
     assert generation.push(2.0, output(*ids("more"), total=12, finish="stop")) == []
@@ -145,7 +158,7 @@ def test_answer_that_is_one_stop_string_has_no_part() -> None:
 
 
 def test_unfinished_character_at_the_end_is_left_out() -> None:
-    generation = Generation(TOKENIZER, 5, 0.0, ())
+    generation = generation_of(0.0, ())
     tokens = ids("a🙂")[:-1]
     done = output(*tokens, total=len(tokens), finish="length", started_at=0.5)
     assert sent(generation.push(1.0, done)) == "a"

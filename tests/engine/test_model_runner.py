@@ -116,7 +116,9 @@ def test_noise_is_drawn_for_the_position_of_the_new_token(monkeypatch: pytest.Mo
     runner = TransformersRunner(tiny_model("llama"), config())
     asked: list[Sequence[int]] = []
 
-    def sample(logits: torch.Tensor, slots: Sequence[int], at: Sequence[int]) -> torch.Tensor:
+    def sample(
+        logits: torch.Tensor, slots: Sequence[int], at: Sequence[int], masks: object
+    ) -> torch.Tensor:
         asked.append(at)
         return logits.argmax(-1)
 

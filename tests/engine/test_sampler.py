@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from engine.constraint import Mask
 from engine.request import SamplingParams
 from engine.sampler import (
     Sampler,
@@ -37,6 +39,12 @@ def draws(probs: list[float], count: int, **settings: Any) -> torch.Tensor:
     rows = torch.tensor(probs).log().expand(count, -1)
     ids = s.sample(rows, [0] * count, list(range(count)))
     return ids.bincount(minlength=len(probs)) / count
+
+
+def mask_of(*ids: int, vocab: int = VOCAB) -> Mask:
+    bits = np.zeros((vocab + 31) // 32 * 32, np.uint8)
+    bits[list(ids)] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint32)
 
 
 def kept(filtered: torch.Tensor) -> list[set[int]]:
@@ -203,3 +211,40 @@ def test_noise_is_exponential_finite_and_never_zero() -> None:
 @pytest.mark.parametrize("seed", [-(2**63), -1, 0, 2**63, 2**64 - 1])
 def test_every_allowed_seed_works(seed: int) -> None:
     assert exponential_noise([seed], [0], 10, CPU).isfinite().all()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7, 50.0])
+@pytest.mark.parametrize("more", [{}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.3}])
+def test_masked_rows_get_an_allowed_id_and_the_others_what_they_get_anyway(
+    temperature: float, more: dict[str, Any]
+) -> None:
+    params = [SamplingParams(temperature=temperature, seed=n, **more) for n in range(6)]
+    free = sampler(*params).sample(logits(), list(range(6)), [7] * 6).tolist()
+    masks = {1: mask_of(0, 31), 4: mask_of(32, 49)}
+    ids = sampler(*params).sample(logits(), list(range(6)), [7] * 6, masks).tolist()
+    assert ids[1] in (0, 31)
+    assert ids[4] in (32, 49)
+    assert [ids[row] for row in (0, 2, 3, 5)] == [free[row] for row in (0, 2, 3, 5)]
+
+
+def test_mask_that_allows_the_id_chosen_anyway_changes_nothing() -> None:
+    params = [SamplingParams(temperature=1.0, seed=n) for n in range(6)]
+    free = sampler(*params).sample(logits(), list(range(6)), [7] * 6).tolist()
+    masks = {row: mask_of(token_id, 3, 17) for row, token_id in enumerate(free)}
+    assert sampler(*params).sample(logits(), list(range(6)), [7] * 6, masks).tolist() == free
+
+
+def test_draws_under_a_mask_keep_the_proportions_of_what_is_allowed() -> None:
+    probs, count = torch.tensor([0.1, 0.5, 0.1, 0.3]), 4000
+    s = sampler(SamplingParams(temperature=1.0, seed=5), vocab=4)
+    masks = {row: mask_of(0, 3, vocab=4) for row in range(count)}
+    ids = s.sample(probs.log().repeat(count, 1), [0] * count, list(range(count)), masks)
+    assert (ids.bincount(minlength=4) / count).tolist() == pytest.approx(
+        [0.25, 0, 0, 0.75], abs=0.03
+    )
+
+
+def test_mask_holds_over_penalties() -> None:
+    s = sampler(SamplingParams(presence_penalty=2.0, repetition_penalty=1.3), prompt=(4,))
+    for position in range(3):
+        assert s.sample(logits(1), [0], [position], {0: mask_of(4)}).tolist() == [4]

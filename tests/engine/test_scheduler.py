@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from engine.config import EngineConfig, ModelSource
+from engine.constraint import ConstraintCompiler, ConstraintState
 from engine.errors import EngineError
-from engine.messages import SequenceOutput, Submit
+from engine.messages import Constraint, SequenceOutput, Submit, ThinkingBudget
 from engine.request import SamplingParams
 from engine.scheduler import Batch, Scheduler
 
@@ -220,3 +221,37 @@ def test_prompt_and_answer_may_fill_the_slot_exactly() -> None:
     s = scheduler()
     s.submit(submit("a", prompt=60, max_tokens=4))
     assert run_all(s, CountingRunner())["a"][-1].finish == "length"
+
+
+class RecordingCompiler(ConstraintCompiler):
+    """Gives states that only remember what they were told."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Constraint | None, ThinkingBudget | None]] = []
+        self.accepted: list[int] = []
+
+    def begin(
+        self, constraint: Constraint | None, thinking: ThinkingBudget | None
+    ) -> ConstraintState | None:
+        self.asked.append((constraint, thinking))
+        return RecordingState(self.accepted) if constraint else None
+
+
+class RecordingState(ConstraintState):
+    def __init__(self, accepted: list[int]) -> None:
+        self.accepted = accepted
+
+    def accept(self, token_id: int) -> None:
+        self.accepted.append(token_id)
+
+
+def test_a_constraint_is_told_every_id_but_the_last_one() -> None:
+    compiler = RecordingCompiler()
+    settings = EngineConfig(ModelSource("m", Path("m")), ctx=64, slots=2)
+    s = Scheduler(settings, (EOS,), VOCAB, compiler)
+    budget = ThinkingBudget(5, None, "x")
+    s.submit(Submit("a", (1,), 9, SamplingParams(), Constraint("start: /a/"), budget))
+    s.submit(Submit("b", (1,), 3, SamplingParams()))
+    assert compiler.asked == [(Constraint("start: /a/"), budget), (None, None)]
+    run_all(s, CountingRunner({"a": [7, 8, EOS]}))
+    assert compiler.accepted == [7, 8]

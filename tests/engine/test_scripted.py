@@ -6,18 +6,25 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.config import EngineConfig
+from engine.constraint import ConstraintCompiler
 from engine.errors import ModelError
-from engine.messages import Submit
-from engine.request import SamplingParams
+from engine.events import PartStart
+from engine.messages import Submit, ThinkingBudget
+from engine.model_format import FORMATS, detect_format
+from engine.request import ChatPrompt, SamplingParams, Thinking, Tool, ToolChoice
+from engine.response_parser import ResponseParser
 from engine.scheduler import Scheduler
-from engine.scripted import load_scripted, scripted_source
+from engine.script import scripted_source
+from engine.scripted import load_scripted
 from engine.tokenizer import Tokenizer
+from engine.tool_grammar import build_constraint, control_ids
 from tests.engine.scripted_model import WEATHER, config, prompt_ids, spelled, user
 
 HELLO = {"parts": [{"text": "Hello you"}]}
@@ -28,25 +35,32 @@ class Model:
 
     def __init__(self, config: EngineConfig) -> None:
         self.runner, self.ready = load_scripted(config)
-        self.scheduler = Scheduler(config, self.ready.eos_token_ids, self.runner.vocab_size)
+        ends, size = self.ready.eos_token_ids, self.runner.vocab_size
+        constraints = ConstraintCompiler(self.ready.tokenizer_json, ends, size)
+        self.scheduler = Scheduler(config, ends, size, constraints)
         self._count = 0
+        self._finish: dict[str, str | None] = {}
 
-    def submit(self, ids: tuple[int, ...], max_tokens: int = 100) -> str:
+    def submit(self, ids: tuple[int, ...], max_tokens: int = 100, **held: Any) -> str:
+        """Queue a request, `held` to a `constraint` or a `thinking` budget."""
         self._count += 1
         request_id = str(self._count)
-        self.scheduler.submit(Submit(request_id, ids, max_tokens, SamplingParams()))
+        self.scheduler.submit(Submit(request_id, ids, max_tokens, SamplingParams(), **held))
         return request_id
 
     def run(self) -> dict[str, tuple[str, str | None]]:
         """Run all that was submitted: each request's text and how it finished."""
-        ids: dict[str, list[int]] = {}
-        finish: dict[str, str | None] = {}
+        return {name: (spelled(ids), self._finish[name]) for name, ids in self.ids().items()}
+
+    def ids(self) -> dict[str, tuple[int, ...]]:
+        """Run all that was submitted: each request's ids."""
+        ids: dict[str, tuple[int, ...]] = {}
         while self.scheduler.has_work:
             batch = self.scheduler.schedule(0.0)
             for output in self.scheduler.postprocess(batch, self.runner.run(batch)):
-                ids.setdefault(output.request_id, []).extend(output.token_ids)
-                finish[output.request_id] = output.finish
-        return {name: (spelled(ids[name]), finish[name]) for name in ids}
+                ids[output.request_id] = ids.get(output.request_id, ()) + output.token_ids
+                self._finish[output.request_id] = output.finish
+        return ids
 
     def ask(self, *messages: dict[str, Any], max_tokens: int = 100, **options: Any) -> str:
         name = self.submit(prompt_ids(list(messages), **options), max_tokens)
@@ -147,6 +161,7 @@ def test_a_step_hangs_where_the_script_says_so(
         model.ask(user("Hi"))
 
 
+FUNCTION_TIME = {"name": "get_time", "parameters": {"type": "object"}}
 DEFAULT = EngineConfig(scripted_source(None), ctx=4096)
 
 
@@ -161,6 +176,66 @@ def test_the_default_script_calls_a_tool_and_then_answers() -> None:
     assert then.endswith("Done.")
 
 
+TIME = Tool("get_time", parameters={"type": "object"})
+TOOLS = (TIME, Tool("get_weather", parameters=WEATHER["parameters"]))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("thinking", [True, False])
+def test_a_named_tool_is_called_whatever_the_script_prefers(format: str, thinking: bool) -> None:
+    model = Model(replace(DEFAULT, tool_format=format))
+    family = detect_format(model.ready.chat_template, format)
+    choice, thinks = ToolChoice("named", "get_weather"), Thinking(thinking)
+    chat = ChatPrompt((), TOOLS, tool_choice=choice, thinking=thinks)
+    control = control_ids(model.ready.tokenizer_json, family.markers)
+    ids = prompt_ids([user("Hi")], (FUNCTION_TIME, WEATHER), enable_thinking=thinking)
+    name = model.submit(ids, 400, constraint=build_constraint(family, chat, False, control))
+    text, finish = model.run()[name]
+    parser = ResponseParser(family, TOOLS)
+    events = [*parser.push(text), *parser.finish()]
+    assert finish == "stop"
+    starts = [(event.kind, event.name) for event in events if isinstance(event, PartStart)]
+    assert starts == [("reasoning", "")] * thinking + [("tool_call", "get_weather")]
+
+
+def test_a_conversation_only_grows() -> None:
+    model = Model(DEFAULT)
+    system = {"role": "system", "content": "Be brief."}
+    call = {"name": "get_weather", "arguments": {"city": "Paris"}}
+    called = {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "Use a tool.",
+        "tool_calls": [{"function": call}],
+    }
+    result = {"role": "tool", "content": "sunny"}
+    thought = {"role": "assistant", "reasoning_content": "The result is here."}
+    answered = {**thought, "content": "The tool has answered. Done."}
+    turns: list[list[dict[str, Any]]] = [
+        [system, user("Hi")],
+        [called, result],
+        [answered, user("More")],
+    ]
+    messages: list[dict[str, Any]] = []
+    before: tuple[int, ...] = ()
+    for turn in turns:
+        messages += turn
+        prompt = prompt_ids(messages, (WEATHER,))
+        assert prompt[: len(before)] == before
+        name = model.submit(prompt)
+        before = prompt + model.ids()[name]
+
+
+def test_a_thinking_budget_cuts_the_thinking_and_the_answer_follows(tmp_path: Path) -> None:
+    parts = [{"reasoning": "on and on ", "tokens": 50}, {"text": "Hello"}]
+    model = Model(config(tmp_path, {"parts": parts}))
+    budget = ThinkingBudget(10, "<think>", "</think>")
+    name = model.submit(prompt_ids([user("Hi")]), thinking=budget)
+    text, _ = model.run()[name]
+    assert text.endswith("</think>\n\nHello")
+    assert len(text) < 80
+
+
 def test_a_wrong_script_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text("[]")
     with pytest.raises(ModelError):
@@ -169,7 +244,7 @@ def test_a_wrong_script_is_refused_before_any_worker_starts(tmp_path: Path) -> N
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "import sys; from engine.scripted import *; from engine.config import EngineConfig;"
+        "import sys; from engine.scripted import *; from engine.script import *;"
         "load_scripted(EngineConfig(scripted_source(None), ctx=64));"
         "sys.exit('torch' in sys.modules)"
     )

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from engine.events import PartDelta
 from engine.model_format import FORMATS, detect_format
+from engine.response_parser import ResponseParser
 from engine.script import CallPart, Part, TextPart
 from engine.scripted_prompt import OfferedTool, ReadPrompt
 from engine.scripted_writer import Writer, Writing
@@ -86,6 +88,19 @@ def test_xml_arguments_are_bare_strings_and_json() -> None:
     call = CallPart("f", (), {"a": "x y", "b": [1]})
     text = written(call, format="qwen3-coder")
     assert "<parameter=a>\nx y\n</parameter>\n<parameter=b>\n[1]\n</parameter>\n" in text
+
+
+def test_every_format_reads_back_what_is_written() -> None:
+    parts = TextPart("reasoning", "Hm."), TextPart("text", "Hi.")
+    for name in FORMATS:
+        parser = ResponseParser(detect_format(TEMPLATE, name))
+        events = [*parser.push(written(*parts, format=name)), *parser.finish()]
+        assert [e.text for e in events if isinstance(e, PartDelta)] == ["Hm.", "Hi."]
+
+
+def test_the_ids_are_those_of_the_whole_text() -> None:
+    parts = TextPart("reasoning", "Hm."), TextPart("text", "Hi"), TextPart("text", "llo.")
+    assert list(write(*parts).ids) == TOKENIZER.encode(written(*parts)).ids
 
 
 def test_text_is_cut_or_repeated_to_its_number_of_tokens() -> None:
