@@ -211,7 +211,7 @@ class _Grammar:
         types = json_types(schema, root)
         allowed = schema.get("enum") if isinstance(schema, dict) else None
         start, end = _literal("\n"), _literal("\n</parameter>\n")
-        if types == {"string"} and isinstance(allowed, list):
+        if types == frozenset({"string"}) and isinstance(allowed, list):
             return f"{start} ({' | '.join(map(_literal, allowed))}) {end}"
         if types and "string" not in types:
             return f"{start} {json_rule(usable_value_schema(schema, root))} {end}"
