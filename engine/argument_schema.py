@@ -103,7 +103,10 @@ def _byte_tokenizer() -> LLTokenizer:
 
 @lru_cache(maxsize=1024)
 def _is_pattern(pattern: str) -> bool:
-    return not LLMatcher.validate_grammar(LLMatcher.grammar_from_regex(pattern), None)
+    try:
+        return not LLMatcher.validate_grammar(LLMatcher.grammar_from_regex(pattern), None)
+    except UnicodeError:  # half a surrogate pair
+        return False
 
 
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,11 @@ class ChatTemplate:
         )
         self._messages = TemplateMessages(self._traits, format.calls, self._control.mask)
 
+    @property
+    def knows_tools(self) -> bool:
+        """Whether the template offers tools itself, as those of models trained for them do."""
+        return self._traits.tools
+
     def encode(self, prompt: ChatPrompt, limit: int) -> EncodedChat:
         """Render and encode a conversation, keeping at most `limit` ids but counting all.
 

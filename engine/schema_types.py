@@ -77,9 +77,9 @@ def _valid(text: str) -> str:
     """The JSON value that `text` is, as `JsonValue` gives it, or nothing."""
     value, found = JsonValue(), ""
     try:
-        for char in text + " ":
+        for place, char in enumerate(text + " "):  # a number ends at what follows it
             if value.done:
-                return found if char == " " else ""
+                return found if place == len(text) else ""
             found += value.feed(char) or ""
     except Malformed:
         return ""

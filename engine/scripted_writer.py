@@ -124,7 +124,7 @@ class Writer:
 def _resolve(part: Part, tools: tuple[OfferedTool, ...]) -> tuple[str, dict[str, Any]] | None:
     """Return the name and the arguments of a call, None where there is nothing to call."""
     assert isinstance(part, CallPart)
-    offered = {tool.name: tool.parameters for tool in reversed(tools)}
+    offered = {tool.name: tool.parameters for tool in tools}
     if part.name is not None:
         arguments = part.arguments
         if arguments is None:

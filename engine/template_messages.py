@@ -89,12 +89,11 @@ class TemplateMessages:
                 content = self._mask(message.content)
                 yield {"role": "tool", "content": content, "tool_call_id": call_id, "name": name}
                 continue
-            new = {}
-            for call in message.tool_calls:
-                count += 1
-                new[call.id] = (f"call{count:05d}", self._mask(call.name))
-            ids |= new
-            yield from self._turn(message, [call_id for call_id, _ in new.values()])
+            given = [f"call{count + n:05d}" for n in range(1, len(message.tool_calls) + 1)]
+            count += len(given)
+            for call, call_id in zip(message.tool_calls, given, strict=True):
+                ids[call.id] = (call_id, self._mask(call.name))
+            yield from self._turn(message, given)
 
     def _turn(self, message: Message, ids: list[str]) -> Iterator[dict[str, Any]]:
         content, thinking = self._mask(message.content), self._thinking(message)
@@ -107,7 +106,7 @@ class TemplateMessages:
         if content and thinking and not self._traits.thought_with_text:
             thinking = {key: f"{thought}\n\n{content}" for key, thought in thinking.items()}
             content = ""
-        calls = [self._call(*pair) for pair in zip(message.tool_calls, ids, strict=False)]
+        calls = [self._call(*pair) for pair in zip(message.tool_calls, ids, strict=True)]
         none = None if self._traits.null_content else ""
         yield {
             "role": message.role,

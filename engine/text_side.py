@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.allocator import trim_memory
 from engine.chat_template import ChatTemplate
@@ -62,9 +62,16 @@ class TextSide:
         return PreparedPrompt(
             _checked(encoded.prompt, limit),
             encoded.in_reasoning,
-            build_constraint(self.format, prompt, encoded.in_reasoning, self.control),
+            build_constraint(
+                self.format, self._with_care(prompt), encoded.in_reasoning, self.control
+            ),
             build_thinking_budget(self.format, prompt, encoded.in_reasoning),
         )
+
+    def _with_care(self, prompt: ChatPrompt) -> ChatPrompt:
+        # A model that never learned to call does not know when it has called enough.
+        several = self.template.knows_tools or prompt.tool_choice.mode != "required"
+        return prompt if several else replace(prompt, parallel_tool_calls=False)
 
     def generation(
         self, request: GenerationRequest, prepared: PreparedPrompt, submitted_at: float

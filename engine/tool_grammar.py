@@ -26,6 +26,8 @@ from engine.schema_types import json_types
 _TEXT = "/(?s:.*)/"
 _NAME = "/[A-Za-z_][A-Za-z0-9_.-]{0,63}/"
 _MOST_SCHEMAS = 256
+# A model that is made to call may know no end of it.
+_MOST_CALLS = 16
 _SECONDS = 5.0
 
 
@@ -34,10 +36,10 @@ def build_constraint(
 ) -> Constraint | None:
     """What holds the answer's tool calls to their schemas, or None when nothing is to hold.
 
-    With tool_choice required or named the whole answer is calls, after the thinking if there is
-    any; with auto a call is held once it has begun. Schemas that cannot be followed give way to
-    any object, here and as a whole. `in_reasoning` tells that the prompt ends inside the thinking,
-    `control` holds the ids of control tokens by their spelling.
+    With tool_choice required the whole answer is calls, with named it is one, after the thinking
+    if there is any; with auto a call is held once it has begun. Schemas that cannot be followed
+    give way to any object, one by one and as a whole. `in_reasoning` tells that the prompt ends
+    inside the thinking, `control` holds the ids of control tokens by their spelling.
     """
     tools = _offered(prompt)
     if not tools:
@@ -48,8 +50,9 @@ def build_constraint(
         if prompt.tool_choice.mode == "auto":
             constraint = grammar.of_begun_call(prompt.parallel_tool_calls, in_reasoning)
         else:
+            several = prompt.parallel_tool_calls and prompt.tool_choice.mode == "required"
             thinks = prompt.thinking.enabled is not False
-            constraint = grammar.of_answer(prompt.parallel_tool_calls, thinks, in_reasoning)
+            constraint = grammar.of_answer(several, thinks, in_reasoning)
         if _is_valid(constraint.grammar):
             return constraint
     return None
@@ -156,7 +159,7 @@ class _Grammar:
     def _further(self, parallel: bool) -> str:
         calls = self._calls
         between = self._spell(calls.between_calls + calls.before_name)
-        more = f"({between} tool)*" if parallel and calls.parallel else ""
+        more = f"({between} tool){{0,{_MOST_CALLS - 1}}}" if parallel and calls.parallel else ""
         return f"{more} {self._spell(calls.after_calls)}"
 
     def _thinking(self, thinks: bool, in_reasoning: bool) -> str:
@@ -211,7 +214,7 @@ class _Grammar:
         types = json_types(schema, root)
         allowed = schema.get("enum") if isinstance(schema, dict) else None
         start, end = _literal("\n"), _literal("\n</parameter>\n")
-        if types == {"string"} and isinstance(allowed, list):
+        if types == frozenset({"string"}) and isinstance(allowed, list):
             return f"{start} ({' | '.join(map(_literal, allowed))}) {end}"
         if types and "string" not in types:
             return f"{start} {json_rule(usable_value_schema(schema, root))} {end}"

@@ -126,3 +126,13 @@ def test_smollm2_deltas_together_are_the_whole_decoding() -> None:
         assert "\ufffd" in text or "\ufffd" not in "".join(sent)
 
     check()
+
+
+def test_special_tokens_that_are_markers_are_spelled() -> None:
+    tokenizer = Tokenizer(ready(byte_level()))
+    vocab = tokenizer._full.get_vocab()
+    detokenizer = IncrementalDetokenizer(tokenizer, frozenset({"<|im_start|>"}))
+    first, *_ = byte_ids(tokenizer, "🙂")
+    ids = [vocab["<|im_start|>"], vocab["<|im_end|>"], first, vocab["<|im_start|>"]]
+    texts = [detokenizer.push(token_id) for token_id in ids]
+    assert texts == ["<|im_start|>", "", "", "\ufffd<|im_start|>"]

@@ -21,9 +21,17 @@ from engine.errors import (
     ServerStopped,
     WorkerFailed,
 )
-from engine.events import Event, Finished, FinishReason, PartDelta, Started
-from engine.messages import Cancel, Failed, SequenceOutput, StepOutput, Submit
-from engine.request import ChatPrompt, GenerationRequest, Message, SamplingParams, TextPrompt
+from engine.events import Event, Finished, FinishReason, PartDelta, PartStart, Started
+from engine.messages import Cancel, Failed, SequenceOutput, StepOutput, Submit, ThinkingBudget
+from engine.request import (
+    ChatPrompt,
+    GenerationRequest,
+    Message,
+    SamplingParams,
+    TextPrompt,
+    Thinking,
+    Tool,
+)
 from tests.engine.fake_worker import FakeWorker, FakeWorkers, settle
 from tests.engine.small_tokenizers import byte_level, ready
 
@@ -282,3 +290,78 @@ async def test_draining_gives_up_after_its_time_and_close_fails_the_rest(stage: 
     with pytest.raises(ServerStopped, match="before the answer was complete"):
         await collect(answer)
     assert stage.worker.stopped
+
+
+_AS_THE_TEMPLATE = Thinking()
+TOOL = Tool("now", "", {"type": "object", "properties": {}})
+
+
+def chat_request(*tools: Tool, thinking: Thinking = _AS_THE_TEMPLATE) -> GenerationRequest:
+    prompt = ChatPrompt((Message("user", "hi"),), tools, thinking=thinking)
+    return GenerationRequest("r", prompt, SamplingParams())
+
+
+class RoomyStage(Stage):
+    """A stage with room for the fallback's tool prompt."""
+
+    def __init__(self, tool_format: str | None = None) -> None:
+        self.workers = FakeWorkers()
+        config = EngineConfig(
+            ModelSource("m", Path("m.gguf")), ctx=2048, slots=2, tool_format=tool_format
+        )
+        self.engine = Engine(config, self.workers)
+
+
+async def test_a_chat_with_tools_is_constrained_and_its_calls_are_parts() -> None:
+    stage = await RoomyStage().load()
+    answer = await stage.engine.generate(chat_request(TOOL))
+    submit = stage.worker.received[0]
+    assert isinstance(submit, Submit)
+    assert submit.constraint is not None and submit.constraint.trigger == "<tool_call>"
+    ids = ids_of(stage, '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>')
+    stage.outputs(SequenceOutput("r", ids, len(ids) + 1, finish="stop", started_at=0.5))
+    events = await collect(answer)
+    assert [e.name for e in events if isinstance(e, PartStart)] == ["now"]
+    assert isinstance(events[-1], Finished)
+    assert events[-1].reason is FinishReason.TOOL_CALLS
+
+
+async def test_the_configured_tool_format_wins_over_the_templates() -> None:
+    stage = await RoomyStage("mistral").load()
+    answer = await stage.engine.generate(chat_request(TOOL))
+    ids = ids_of(stage, "[TOOL_CALLS]now[ARGS]{}")
+    stage.outputs(SequenceOutput("r", ids, len(ids) + 1, finish="stop", started_at=0.5))
+    assert [e.name for e in await collect(answer) if isinstance(e, PartStart)] == ["now"]
+
+
+async def test_an_unknown_tool_format_fails_the_start() -> None:
+    with pytest.raises(ModelError, match="Unknown tool format"):
+        await RoomyStage("latin").load()
+
+
+async def test_an_answer_begins_inside_the_thinking_that_the_prompt_opens() -> None:
+    stage = await RoomyStage().load(TEMPLATE + "<think>\n")
+    thinking = Thinking(True, budget=9)
+    answer = await stage.engine.generate(chat_request(thinking=thinking))
+    submit = stage.worker.received[0]
+    assert isinstance(submit, Submit)
+    assert submit.thinking == ThinkingBudget(9, None, "</think>")
+    ids = ids_of(stage, "Hm.</think>\n\nYes")
+    stage.outputs(SequenceOutput("r", ids, len(ids) + 1, finish="stop", started_at=0.5))
+    events = await collect(answer)
+    assert [e.kind for e in events if isinstance(e, PartStart)] == ["reasoning", "text"]
+
+
+async def test_markers_in_a_plain_texts_answer_are_text(stage: Stage) -> None:
+    answer = await stage.engine.generate(request(text="a"))
+    ids = ids_of(stage, "<think>b</think>")
+    stage.outputs(SequenceOutput("r", ids, len(ids) + 1, finish="stop", started_at=0.5))
+    assert text_of(await collect(answer)) == "<think>b</think>"
+
+
+async def test_tokens_are_counted_beyond_the_context_and_the_queue(stage: Stage) -> None:
+    text = "hello there " * CTX
+    assert await stage.engine.count_tokens(TextPrompt(text)) > CTX
+    prompt = ChatPrompt((Message("user", "hello"),))
+    assert await stage.engine.count_tokens(prompt) == len(ids_of(stage, "user: hello\n"))
+    assert stage.engine.health().waiting == 0

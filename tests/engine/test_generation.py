@@ -1,4 +1,5 @@
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from engine.events import (
 )
 from engine.generation import Generation
 from engine.messages import SequenceOutput
+from engine.model_format import detect_format
+from engine.request import Tool
 from engine.response_parser import ResponseParser
 from engine.tokenizer import Tokenizer
 from tests.engine.grammar import check_grammar
@@ -196,3 +199,121 @@ def test_every_answer_follows_the_grammar(
 def test_grammar_check_finds_faults(events: list[Event], fault: str) -> None:
     with pytest.raises(AssertionError, match=fault):
         check_grammar(events)
+
+
+HERMES = detect_format("<tool_call> <think>")
+NOW = '<tool_call>\n{"name": "now", "arguments": {"a": 1}}\n</tool_call>'
+
+
+def chat_answer(
+    text: str, finish: str = "stop", stop: tuple[str, ...] = (), trim: bool = True
+) -> list[Event]:
+    """The events of a thinking, calling model's answer, a token a step."""
+    parser = ResponseParser(HERMES, (Tool("now"),), trim=trim)
+    generation = generation_of(stop=stop, parser=parser)
+    events = generation.push(0.5, output(total=0, started_at=0.5))
+    tokens = ids(text)
+    for number, token_id in enumerate(tokens, 1):
+        events += generation.push(1.0, output(token_id, total=number))
+        if generation.finished:
+            return events
+    return events + generation.push(1.0, output(total=len(tokens) + 1, finish=finish))
+
+
+def shapes(events: list[Event]) -> list[tuple[str, str]]:
+    """The parts as (kind and name, text)."""
+    check_grammar(events)
+    parts: list[tuple[str, str]] = []
+    for event in events:
+        if isinstance(event, PartStart):
+            parts.append((event.kind + event.name, ""))
+        elif isinstance(event, PartDelta):
+            parts[-1] = (parts[-1][0], parts[-1][1] + event.text)
+    return parts
+
+
+def test_an_answer_with_thinking_text_and_a_call() -> None:
+    events = chat_answer(f"<think>\nHm.\n</think>\n\nI look.\n{NOW}")
+    assert shapes(events) == [
+        ("reasoning", "Hm."),
+        ("text", "I look."),
+        ("tool_callnow", '{"a": 1}'),
+    ]
+    assert last(events).reason is FinishReason.TOOL_CALLS
+
+
+def test_reasoning_tokens_are_those_of_the_thinking() -> None:
+    usage = last(chat_answer("<think>Hm, yes.</think>Hello")).usage
+    # Those that open it do not count, those that close it do.
+    opening, closed = len(ids("<think>")), len(ids("<think>Hm, yes.</think>"))
+    assert usage.reasoning_tokens == closed - opening
+    assert last(chat_answer("Hello")).usage.reasoning_tokens == 0
+
+
+def test_call_that_the_limit_cuts_finishes_with_length() -> None:
+    for finish in ("length", "stop"):
+        events = chat_answer(NOW[:-20], finish)
+        assert shapes(events)[0][0] == "tool_callnow"
+        assert last(events).reason is FinishReason.LENGTH
+
+
+def test_malformed_call_finishes_with_length() -> None:
+    events = chat_answer(NOW.replace("1", "x"))
+    assert shapes(events) == [("tool_callnow", '{"a": ')]
+    assert last(events).reason is FinishReason.LENGTH
+
+
+def test_stop_strings_are_searched_in_text_alone() -> None:
+    events = chat_answer(f"<think>one</think>two\n{NOW}\nand three and", stop=("e", '"a"'))
+    assert shapes(events) == [
+        ("reasoning", "one"),
+        ("text", "two"),
+        ("tool_callnow", '{"a": 1}'),
+        ("text", "and thr"),
+    ]
+    assert last(events).stop_sequence == "e"
+    assert last(events).reason is FinishReason.TOOL_CALLS
+
+
+def test_text_held_back_for_a_stop_string_is_sent_when_its_part_ends() -> None:
+    events = chat_answer(f"look{NOW}ed", stop=("looked",))
+    assert shapes(events) == [("text", "look"), ("tool_callnow", '{"a": 1}'), ("text", "ed")]
+
+
+def test_stop_string_in_whitespace_is_seen_at_once() -> None:
+    events = chat_answer(f"Hello\n\n{NOW}", stop=("\n\n",), trim=False)
+    assert shapes(events) == [("text", "Hello")]
+    assert last(events).stop_sequence == "\n\n"
+    needed = next(n for n in range(99) if "\n\n" in TOKENIZER.decode(ids(f"Hello\n\n{NOW}")[:n]))
+    assert last(events).usage.completion_tokens == needed
+
+
+def test_calls_have_keys_of_their_own() -> None:
+    events = chat_answer(NOW + NOW) + chat_answer(NOW)
+    keys = [event.call_key for event in events if isinstance(event, PartStart)]
+    assert len(set(keys)) == 3
+
+
+def test_markers_that_are_special_tokens_reach_the_parser() -> None:
+    format = detect_format(None, "mistral")
+    tokens = [*ids("hello"), *special_ids("[TOOL_CALLS]"), *ids("now")]
+    tokens += [*special_ids("[ARGS]"), *ids("{}"), *special_ids("<|other|>")]
+    parser = ResponseParser(format, (Tool("now"),))
+    generation = generation_of(parser=parser, tokenizer=SPELLING, spelled=format.markers)
+    done = output(*tokens, total=len(tokens), finish="stop", started_at=0.5)
+    assert shapes(generation.push(1.0, done)) == [("text", "hello"), ("tool_callnow", "{}")]
+
+
+def _with_special(*contents: str) -> Tokenizer:
+    vocabulary = tokenizers.Tokenizer.from_str(byte_level())
+    vocabulary.add_special_tokens(list(contents))
+    return Tokenizer(ready(vocabulary.to_str()))
+
+
+SPELLING = _with_special("[TOOL_CALLS]", "[ARGS]", "<|other|>")
+
+
+def special_ids(content: str) -> list[int]:
+    token_id = SPELLING._full.token_to_id(content)
+    assert token_id is not None
+    return [token_id]

@@ -108,7 +108,7 @@ def test_a_plain_text_prompt_is_answered_without_thinking(tmp_path: Path) -> Non
 
 
 def test_a_prompt_of_several_chunks_is_read_whole(tmp_path: Path) -> None:
-    matched = {"match": {"user": "start"}, "parts": [{"text": "seen"}]}
+    matched = {"match": {"user": "start", "request": 1}, "parts": [{"text": "seen"}]}
     model = Model(config(tmp_path, HELLO, matched, prefill_chunk=16))
     assert model.ask(user("start " + "and so on " * 50)) == "seen"
 

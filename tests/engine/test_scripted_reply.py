@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,9 +31,9 @@ def mask(so_far: str, allowed: Allowed) -> NDArray[np.uint32]:
     return np.packbits(padded, bitorder="little").view(np.uint32)
 
 
-def reply(*parts: Part, **fields: Any) -> Reply:
+def reply(*parts: Part, prompt: ReadPrompt = PROMPT) -> Reply:
     writer = Writer(TOKENIZER, detect_format(TEMPLATE))
-    return Reply(ScriptedAnswer(parts, **fields), PROMPT, writer, END)
+    return Reply(ScriptedAnswer(parts), prompt, writer, END)
 
 
 def run(reply: Reply, allowed: Allowed | None = None, most: int = 60) -> str:
@@ -75,6 +75,14 @@ def test_a_held_call_keeps_the_thinking_where_that_is_allowed() -> None:
     thought = "<think>\nHm, hm.\n</think>\n\n"
     expected = thought + call("g", '{"city": "a"}')
     assert run(reply(THOUGHT, HELLO), only(expected)) == expected + "<|im_end|>"
+
+
+def test_only_a_tool_that_has_begun_so_is_gone_on_with() -> None:
+    optional = {"type": "object", "properties": CITY["properties"]}
+    tools = OfferedTool("a_x", {}), OfferedTool("b_g", {}), OfferedTool("a_g", optional)
+    held = reply(CallPart(arguments={"city": "Ulm"}), prompt=replace(PROMPT, tools=tools))
+    expected = call("a_g", '{"city": "Ulm"}')
+    assert run(held, only(expected, call("a_g", "{}"))) == expected + "<|im_end|>"
 
 
 def test_thinking_that_is_cut_off_goes_on_behind_its_end() -> None:

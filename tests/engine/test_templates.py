@@ -159,6 +159,14 @@ def test_results_stand_in_the_order_of_their_calls(family: str) -> None:
 
 
 @families
+def test_results_without_ids_and_calls_with_one_id_are_rendered_all_the_same(family: str) -> None:
+    calls = tuple(replace(call, id="") for call in (PARIS, NOW))
+    results = tuple(replace(result, tool_call_id=None) for result in RESULTS)
+    text = family_of(family).text(USER, replace(CALLS, tool_calls=calls), *results, tools=())
+    assert all(word in text for word in ("get_weather", "now", "sunny", "twelve"))
+
+
+@families
 def test_answer_behind_results_and_a_next_question(family: str) -> None:
     turns = (USER, CALLS, *RESULTS, Message("assistant", "Sunny."), Message("user", "Thanks"))
     text = family_of(family).text(*turns)

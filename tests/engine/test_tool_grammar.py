@@ -132,6 +132,8 @@ def test_named_takes_that_tool_only(name: str, special: bool | None) -> None:
     log = written(calls, ("log", arguments(calls, '{"level": "info"}')))
     assert takes(name, special, begun(name, special, asked), now)
     assert not takes(name, special, begun(name, special, asked), log)
+    twice = written(calls, ("now", arguments(calls, "{}")), ("now", arguments(calls, "{}")))
+    assert not takes(name, special, begun(name, special, asked), twice)
 
 
 @FORMS
@@ -260,3 +262,12 @@ def test_thinking_budget_is_the_clients_cap_on_what_the_family_writes() -> None:
     assert build_thinking_budget(hermes, asked, False) == ThinkingBudget(7, "<think>", "</think>")
     assert build_thinking_budget(hermes, asked, True) == ThinkingBudget(7, None, "</think>")
     assert build_thinking_budget(hermes, prompt(ToolChoice()), True) is None
+
+
+def test_required_calls_have_an_end() -> None:
+    def ok(count: int) -> bool:
+        text = written(model("hermes").calls, *[("now", "{}")] * count)
+        return takes("hermes", None, begun("hermes", None, prompt(REQUIRED)), text)
+
+    assert ok(16)
+    assert not ok(17)

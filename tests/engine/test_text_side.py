@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from engine.messages import ThinkingBudget
+from engine.request import ChatPrompt, Message, TextPrompt, Thinking, Tool, ToolChoice
+from engine.text_side import TextSide
+from tests.engine.small_tokenizers import byte_level, ready
+
+TOOLS = (Tool("now", "The time.", {"type": "object", "properties": {}}),)
+PLAIN = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
+KNOWING = "{{ tools }}<think><tool_call>" + PLAIN
+
+
+def prompt(choice: ToolChoice, tools: tuple[Tool, ...] = TOOLS, **more: object) -> ChatPrompt:
+    return ChatPrompt((Message("user", "hello"),), tools, choice, **more)  # type: ignore[arg-type]
+
+
+def text_side(template: str) -> TextSide:
+    return TextSide.of(ready(byte_level(), template))
+
+
+def several_calls_fit(template: str, asked: ChatPrompt) -> bool:
+    constraint = text_side(template).prepare(asked, 4000).constraint
+    assert constraint is not None
+    return "tool){" in constraint.grammar
+
+
+def test_a_model_that_never_learned_to_call_is_made_to_call_once() -> None:
+    assert several_calls_fit(KNOWING, prompt(ToolChoice("required")))
+    assert not several_calls_fit(KNOWING, prompt(ToolChoice("named", "now")))
+    assert not several_calls_fit(PLAIN, prompt(ToolChoice("required")))
+
+
+@pytest.mark.parametrize("asked", [prompt(ToolChoice("none")), prompt(ToolChoice(), ())])
+def test_nothing_is_held_without_tools(asked: ChatPrompt) -> None:
+    assert text_side(KNOWING).prepare(asked, 4000).constraint is None
+
+
+def test_auto_is_held_behind_the_trigger_by_its_control_token() -> None:
+    constraint = text_side(KNOWING).prepare(prompt(ToolChoice()), 4000).constraint
+    assert constraint is not None
+    assert constraint.trigger == "<tool_call>"
+    assert constraint.repeat
+
+
+def test_budget_goes_with_the_prompt() -> None:
+    asked = prompt(ToolChoice(), (), thinking=Thinking(budget=9))
+    prepared = text_side(KNOWING).prepare(asked, 4000)
+    assert prepared.thinking == ThinkingBudget(9, "<think>", "</think>")
+
+
+def test_plain_text_is_neither_held_nor_capped() -> None:
+    prepared = text_side(KNOWING).prepare(TextPrompt("hello"), 4000)
+    assert prepared.constraint is None
+    assert prepared.thinking is None
