@@ -21,6 +21,7 @@ from schemathesis.engine.recorder import ScenarioRecorder
 from starlette.types import ASGIApp
 
 CHAT = "POST /v1/chat/completions"
+_LAST_EVENTS = {"message_stop", "response.completed", "response.incomplete"}
 
 
 @dataclass
@@ -37,10 +38,19 @@ class Findings:
 @schemathesis.deserializer("text/event-stream")
 def chunks(context: schemathesis.DeserializationContext, response: schemathesis.Response) -> Any:
     """Give a stream's events as a list: each is checked against the media type's schema."""
-    *blocks, done, rest = response.content.decode().split("\n\n")
-    if (done, rest) != ("data: [DONE]", ""):
+    *blocks, rest = response.content.decode().split("\n\n")
+    data = [_data(block) for block in blocks if not block.startswith(":")]
+    if data and data[-1] == "[DONE]":
+        return [json.loads(text) for text in data[:-1]]
+    found = [json.loads(text) for text in data]
+    if rest or not found or found[-1].get("type") not in _LAST_EVENTS:
         raise ValueError("the stream does not end with its marker")
-    return [json.loads(b.removeprefix("data: ")) for b in blocks if not b.startswith(":")]
+    return found
+
+
+def _data(block: str) -> str:
+    (data,) = [line for line in block.split("\n") if line.startswith("data: ")]
+    return data.removeprefix("data: ")
 
 
 @contextmanager
@@ -82,9 +92,16 @@ def map_body(context: schemathesis.HookContext, body: Any) -> Any:
 
 def _document(url: str) -> dict[str, Any]:
     document: dict[str, Any] = httpx.get(f"{url}/openapi.json").json()
-    body = document["components"]["schemas"]["ChatCompletionRequest"]
-    # Any other model is 404, whatever else is wrong, and would hide it.
-    body["properties"]["model"] = {"enum": [document["info"]["x-mashbox-model"], None]}
+    schemas = document["components"]["schemas"]
+    for name in ("ChatCompletionRequest", "CompletionRequest", "ResponsesRequest"):
+        # Any other model is 404, whatever else is wrong, and would hide it.
+        served = [document["info"]["x-mashbox-model"], None]
+        schemas[name]["properties"]["model"] = {"enum": served}
+    for name in ("ChatCompletionRequest", "ResponsesRequest"):
+        # Whether a tool is among those offered is more than a schema can say.
+        schemas[name]["properties"]["tool_choice"] = {"enum": ["auto", "none", None]}
+    for name in ("MessagesRequest", "CountTokensRequest"):
+        schemas[name]["properties"]["tool_choice"] = {"enum": [{"type": "auto"}, None]}
     return document
 
 

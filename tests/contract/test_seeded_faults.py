@@ -13,7 +13,7 @@ from engine.errors import QueueFull
 from engine.events import Usage
 from generated._base import StrictFloat
 from generated.models import ChatCompletionRequest, ChatUsage
-from handlers import chat
+from handlers import chat_encoder
 from handlers.access import RequestIds
 from handlers.errors import ApiError
 from mashbox.app import create_app
@@ -58,12 +58,12 @@ def test_a_bad_event_in_a_stream_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     def data(model: BaseModel) -> bytes:
         return b"data: " + model.model_dump_json(exclude={"object"}).encode() + b"\n\n"
 
-    monkeypatch.setattr(chat, "data", data)
+    monkeypatch.setattr(chat_encoder, "data", data)
     assert "response_schema_conformance" in failed_checks()
 
 
 def test_a_stream_without_its_end_marker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat, "DONE", b"")
+    monkeypatch.setattr(chat_encoder, "DONE", b"")
     assert "response_schema_conformance" in failed_checks()
 
 
@@ -73,7 +73,7 @@ def test_an_answer_of_another_shape_is_found(monkeypatch: pytest.MonkeyPatch) ->
             prompt_tokens=-1, completion_tokens=counts.completion_tokens, total_tokens=0
         )
 
-    monkeypatch.setattr(chat, "chat_usage", usage)
+    monkeypatch.setattr(chat_encoder, "chat_usage", usage)
     assert "response_schema_conformance" in failed_checks()
 
 
