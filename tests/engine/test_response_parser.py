@@ -473,6 +473,7 @@ SNIPPETS = [
     ),
     *("now>", '{"name": "now"', ', "arguments": ', "{}", "}", "[ARGS]", "now", " to=functions.x"),
     *("\n", " ", "text", '"', "{", "[", ";", ",", "</parameter>", "</function>", "é", "\\ud83d"),
+    *("\n" * 300, " \n" * 200, "x" * 600),
 ]
 answers = st.lists(st.sampled_from(SNIPPETS), max_size=10).map("".join)
 
