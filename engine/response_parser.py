@@ -224,13 +224,15 @@ class ResponseParser:
         return True
 
     def _in_header(self) -> bool:
-        header, found, rest = self._buffer.partition(_MESSAGE)
-        if not found:
-            if len(header) > _LONGEST_HEADER:
-                self._say(self._raw + header)
-                self._raw = self._buffer = ""
-                self._mode = self._in_text
+        header, found, _ = self._buffer[:_LONGEST_HEADER].partition(_MESSAGE)
+        if not found and len(self._buffer) < _LONGEST_HEADER:
             return False
+        if not found:
+            self._say(self._raw + header)
+            self._raw, self._buffer = "", self._buffer[len(header) :]
+            self._mode = self._in_text
+            return True
+        rest = self._buffer[len(header) + len(_MESSAGE) :]
         header, self._raw, self._buffer = self._raw + header, "", rest
         self._may_begin_bare = False
         recipient, channel = _RECIPIENT.search(header), _CHANNEL.search(header)
@@ -328,7 +330,8 @@ class ResponseParser:
         if self._behind_marker:
             text = text.lstrip("\n")
         if text:
-            self._behind_marker = self._fresh = False
+            self._behind_marker = False
+            self._fresh = self._fresh and text.isspace()
             self._parts.say("reasoning" if self.in_reasoning else "text", text)
 
     def _is_beginning(self, literals: Iterable[str]) -> bool:

@@ -473,6 +473,7 @@ SNIPPETS = [
     ),
     *("now>", '{"name": "now"', ', "arguments": ', "{}", "}", "[ARGS]", "now", " to=functions.x"),
     *("\n", " ", "text", '"', "{", "[", ";", ",", "</parameter>", "</function>", "é", "\\ud83d"),
+    *("\n" * 300, " \n" * 200, "x" * 600),
 ]
 answers = st.lists(st.sampled_from(SNIPPETS), max_size=10).map("".join)
 
@@ -494,3 +495,13 @@ def test_any_cutting_of_any_answer_gives_the_same_parts(name: str) -> None:
         assert whole.parser.called == bool(calls)
 
     check()
+
+
+def test_a_header_too_long_is_text_however_it_is_cut() -> None:
+    for length in (480, 500, 501, 502, 512, 900):
+        answer = f"<|channel|>{'x' * length}<|message|>Hello"
+        assert "".join(text for _, text in parse("harmony", answer)).endswith("Hello")
+
+
+def test_long_whitespace_before_the_thinking_leaves_it_thinking() -> None:
+    assert parse("hermes", " \n" * 200 + "<think>Hm.")[-1] == ("reasoning", "Hm.")
