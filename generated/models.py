@@ -1322,7 +1322,7 @@ class ReasoningOptions(ApiModel):
     """Whether the model thinks first."""
 
     effort: str | None = None
-    """`none`: it does not; anything else: it does."""
+    """`none`: it does not; otherwise its chat template decides."""
     summary: str | None = None
     """Not used: thoughts are given whole."""
 
@@ -1356,7 +1356,7 @@ class ResponsesRequest(ApiModel):
     tool_choice: Annotated[ToolChoiceMode | ResponsesNamedToolChoice | None, ByJsonType] = None
     """Which tool is called; `auto` when absent."""
     parallel_tool_calls: Annotated[StrictBool | None, NullIsDefault] = False
-    """The answer repeats it."""
+    """Without it an answer has at most one call."""
     reasoning: ReasoningOptions | None = None
     """Whether the model thinks first; its chat template decides when absent."""
     stream: Annotated[StrictBool | None, NullIsDefault] = False

@@ -14,9 +14,9 @@ from engine.errors import EngineError, NotReady, WorkerFailed
 from engine.events import Event, PartStart
 from engine.request import GenerationRequest
 from handlers.disconnect import ClientLeft, unless_disconnected
-from handlers.encoder import Encoder
+from handlers.encoder import Encoder, KeepsAlive
 from handlers.errors import api_error
-from handlers.sse import EventStream
+from handlers.sse import EventStream, comment
 
 logger = logging.getLogger("mashbox.answer")
 
@@ -57,7 +57,9 @@ async def answer(
     """
     attempts = _Attempts(engine, request, await engine.generate(request))
     if stream:
-        return EventStream(_chunks(attempts, new_encoder()), on_end=attempts.close)
+        encoder = new_encoder()
+        keep_alive = encoder.keep_alive if isinstance(encoder, KeepsAlive) else comment
+        return EventStream(_chunks(attempts, encoder), attempts.close, keep_alive)
     return _WholeAnswer(attempts, new_encoder)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -24,3 +24,11 @@ class Encoder(Protocol):
 
     def result(self) -> BaseModel:
         """Give the whole answer; complete once `Finished` was fed."""
+
+
+@runtime_checkable
+class KeepsAlive(Protocol):
+    """An encoder with a sign of life of its own; comments serve the others."""
+
+    def keep_alive(self) -> bytes:
+        """Give the chunk that goes out in a long silence, in its place among the others."""

@@ -21,6 +21,7 @@ from generated.models import (
     MessagesRequest,
     Model,
     ModelList,
+    ResponsesRequest,
     TokenCount,
 )
 from handlers.answer import GenerationEngine, answer
@@ -30,6 +31,10 @@ from handlers.common import check_model, first_given, new_id
 from handlers.completions import CompletionEncoder, read_completion_request
 from handlers.message_encoder import MessageEncoder
 from handlers.messages import read_conversation, read_messages_request
+from handlers.response_encoder import ResponseEncoder
+from handlers.response_object import begin_response
+from handlers.response_tools import offered_tools
+from handlers.responses import read_responses_request
 
 
 class ServedEngine(GenerationEngine, Protocol):
@@ -123,6 +128,17 @@ class Routes:
         """Measure a conversation's prompt."""
         count = await self._engine.count_tokens(read_conversation(request))
         return _json(TokenCount(input_tokens=count))
+
+    async def create_response(self, request: ResponsesRequest) -> Response:
+        """Answer a conversation given as items."""
+        tools = offered_tools(request.tools)
+        read = read_responses_request(request, new_id("resp_"), self._model_id, tools)
+        return await answer(
+            self._engine,
+            read,
+            partial(ResponseEncoder, begin_response(request, read, self._model_id), tools),
+            stream=bool(request.stream),
+        )
 
     async def get_openapi(self) -> Response:
         """Give the contract, with the running model's id."""

@@ -40,19 +40,31 @@ def event(model: TypedEvent) -> bytes:
     return f"event: {model.type}\ndata: {model.model_dump_json(exclude_unset=True)}\n\n".encode()
 
 
-class EventStream(Response):
-    """Sends `chunks` as they come, a comment in long silences, and ends when the client leaves.
+def comment() -> bytes:
+    """Give the sign of life that is no event."""
+    return KEEP_ALIVE
 
-    `on_end` is called in every case: a generator that never began would not run its own `finally`.
+
+class EventStream(Response):
+    """Sends `chunks` as they come and ends when the client leaves.
+
+    What `keep_alive` gives is sent in long silences. `on_end` is called in every case: a generator
+    that never began would not run its own `finally`.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, chunks: AsyncGenerator[bytes, None], on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        on_end: Callable[[], None],
+        keep_alive: Callable[[], bytes] = comment,
+    ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._chunks = chunks
         self._on_end = on_end
+        self._keep_alive = keep_alive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the whole stream; a client that leaves or stalls only ends it."""
@@ -65,7 +77,7 @@ class EventStream(Response):
             await self._chunks.aclose()
 
     async def _stream(self, send: Send) -> None:
-        wire = _Wire(send)
+        wire = _Wire(send, self._keep_alive)
         await wire.start(self.status_code, self.raw_headers)
         watcher = asyncio.ensure_future(wire.watch(asyncio.current_task()))
         try:
@@ -83,8 +95,9 @@ class EventStream(Response):
 class _Wire:
     """One response's way out; a single watcher does all timing, so that a chunk costs no timer."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, keep_alive: Callable[[], bytes]) -> None:
         self._send = send
+        self._keep_alive = keep_alive
         self._lock = asyncio.Lock()
         self._sending_since: float | None = None
         self._last_sent = time.monotonic()
@@ -114,7 +127,7 @@ class _Wire:
             sender.cancel()
 
     async def _stalls(self) -> bool:
-        """Send the comment that a silence needs; tell whether the client reads nothing."""
+        """Send what a silence needs; tell whether the client reads nothing."""
         now = time.monotonic()
         if self._sending_since is not None:
             return now - self._sending_since >= SEND_SECONDS
@@ -122,7 +135,7 @@ class _Wire:
             # Nobody watches the watcher: its own send is timed here.
             try:
                 async with asyncio.timeout(SEND_SECONDS):
-                    await self.send(KEEP_ALIVE)
+                    await self.send(self._keep_alive())
             except TimeoutError:
                 return True
         return False

@@ -45,7 +45,7 @@ def function_tool(function: Any) -> Tool | None:
 
 def read_tool_choice(choice: str | NamedChoice | None, tools: Collection[Tool]) -> ToolChoice:
     """Read a tool_choice; raises ApiError 400 when the offered tools cannot fulfil it."""
-    name = None if choice is None or isinstance(choice, str) else _name_of(choice)
+    name = None if choice is None or isinstance(choice, str) else chosen_name(choice)
     if name is not None:
         return named_choice(name, tools)
     mode = _mode_of(choice)
@@ -65,7 +65,8 @@ def named_choice(name: str, tools: Collection[Tool]) -> ToolChoice:
     return ToolChoice("named", name)
 
 
-def _name_of(choice: NamedChoice) -> str | None:
+def chosen_name(choice: NamedChoice) -> str | None:
+    """Give the name in either form of a choice; None when only a mode is given."""
     return choice.function.name if choice.function else choice.name
 
 

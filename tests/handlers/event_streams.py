@@ -24,7 +24,8 @@ counts = st.integers(0, 10**6)
 durations = st.just(0.0) | st.floats(1e-9, 10**9)
 texts = st.text(min_size=1, max_size=8)
 names = st.sampled_from(["get_weather", "ring_bell"])
-arguments = st.dictionaries(texts, st.none() | st.booleans() | st.integers() | texts, max_size=3)
+values = st.none() | st.booleans() | st.integers() | texts
+arguments = st.dictionaries(texts, values, max_size=3) | st.fixed_dictionaries({"input": texts})
 
 
 @st.composite

@@ -135,6 +135,20 @@ async def test_a_silence_is_filled_with_comments_between_whole_chunks() -> None:
     assert connection.complete
 
 
+@pytest.mark.usefixtures("brisk")
+async def test_a_silence_is_filled_with_the_streams_own_sign_of_life() -> None:
+    chunks, connection = Chunks(b"one", b"two"), Connection()
+    signs = iter([b"A", b"B", *[b"C"] * 1000])
+    stream = EventStream(chunks.make(), chunks.end, signs.__next__)
+    serving = asyncio.ensure_future(connection.serve(stream))
+    async with asyncio.timeout(10):
+        await connection.until(b"oneABC")
+    chunks.go.set()
+    await serving
+    assert connection.body.replace(b"C", b"") == b"oneABtwo"
+    assert KEEP_ALIVE not in connection.body
+
+
 async def test_no_comment_is_sent_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
     nap = asyncio.sleep
