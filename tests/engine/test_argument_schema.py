@@ -88,3 +88,5 @@ def test_a_value_keeps_the_definitions_it_refers_to() -> None:
     value = usable_value_schema({"$ref": "#/$defs/n"}, root)
     assert json.dumps(value) == '{"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}'
     assert usable_value_schema({"$ref": "#/elsewhere"}, root) == {}
+    endless = {"$defs": {"a": {"$ref": "#/$defs/a"}}}
+    assert usable_value_schema({"$ref": "#/$defs/a"}, endless) == {}

@@ -245,8 +245,13 @@ def rule_of(constraint: Constraint, index: int) -> str:
 
 def test_names_that_need_escapes_are_written_as_the_family_writes_them() -> None:
     tools = (Tool('say "hi" \\ é\n', "", SCHEMAS["nothing"]),)
-    text = '<tool_call>\n{"name": "say \\"hi\\" \\\\ é\\n", "arguments": {}}\n</tool_call>'
-    assert takes("hermes", None, begun("hermes", None, prompt(REQUIRED, tools)), text)
+    call = '{"name": "say \\"hi\\" \\\\ é\\n", "arguments": {}}'
+    held = begun("hermes", None, prompt(REQUIRED, tools))
+    assert takes("hermes", None, held, f"<tool_call>\n{call}\n</tool_call>")
+    held = begun("mistral-list", None, prompt(REQUIRED, tools))
+    assert takes("mistral-list", None, held, f"[TOOL_CALLS][{call}]")
+    held = begun("mistral", None, prompt(REQUIRED, tools))
+    assert takes("mistral", None, held, f"[TOOL_CALLS]{tools[0].name}[ARGS]{{}}")
 
 
 def test_markers_are_control_tokens_where_llguidance_takes_them_for_such() -> None:
