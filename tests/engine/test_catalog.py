@@ -96,6 +96,6 @@ def test_near_miss_gets_a_suggestion() -> None:
 @pytest.mark.parametrize("name", ["zzz", "", "a\0b", "x" * 5000])
 def test_other_names_get_the_list(name: str) -> None:
     assert (
-        refusal(name)
-        == f'No model "{name[:200]}". Known models: smollm2-135m; a path or a hub id will do as well.'
+        refusal(name) == f'No model "{name[:200]}". Known models: smollm2-135m; '
+        "a path or a hub id will do as well."
     )
