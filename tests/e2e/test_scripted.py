@@ -33,12 +33,18 @@ def content(response: httpx.Response) -> str:
     return text
 
 
+def events(server: Server, path: str, body: dict[str, Any]) -> list[str]:
+    """The data of a streamed answer's events."""
+    with httpx.stream("POST", server.url + path, json={**body, "stream": True}) as response:
+        lines = list(response.iter_lines())
+    return [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+
+
 def stream(server: Server, text: str = "Hi") -> list[dict[str, Any]]:
-    body = {"messages": [{"role": "user", "content": text}], "stream": True}
-    with httpx.stream("POST", server.url + "/v1/chat/completions", json=body) as response:
-        data = [line.removeprefix("data: ") for line in response.iter_lines() if line[:1] == "d"]
-    assert data[-1] == "[DONE]"
-    return [json.loads(chunk) for chunk in data[:-1]]
+    body = {"messages": [{"role": "user", "content": text}]}
+    *chunks, end = events(server, "/v1/chat/completions", body)
+    assert end == "[DONE]"
+    return [json.loads(chunk) for chunk in chunks]
 
 
 def test_neither_process_loads_torch(tmp_path: Path) -> None:
@@ -74,6 +80,26 @@ def test_a_crash_in_the_middle_of_a_stream_ends_it_with_an_error(tmp_path: Path)
         assert "Hello from the script.".startswith(text.strip()) and text
         server.wait_for_health(status="ok")
         assert content(server.chat(max_tokens=100)) == "Hello from the script."
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "last"),
+    [
+        (
+            "/v1/messages",
+            {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}]},
+            ["content_block_delta", "error"],
+        ),
+        ("/v1/responses", {"input": "Hi"}, ["error", "response.failed"]),
+    ],
+)
+def test_a_crash_ends_the_other_protocols_streams_in_their_own_way(
+    tmp_path: Path, path: str, body: dict[str, Any], last: list[str]
+) -> None:
+    with scripted(tmp_path, {**HELLO, "crash_at": 3}) as server:
+        types = [json.loads(data)["type"] for data in events(server, path, body)]
+        assert types[-2:] == last
+        assert any(kind.endswith("delta") for kind in types)
 
 
 def test_a_failed_step_leaves_the_worker_alive(tmp_path: Path) -> None:
