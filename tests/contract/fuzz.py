@@ -97,11 +97,14 @@ def _document(url: str) -> dict[str, Any]:
         # Any other model is 404, whatever else is wrong, and would hide it.
         served = [document["info"]["x-mashbox-model"], None]
         schemas[name]["properties"]["model"] = {"enum": served}
-    for name in ("ChatCompletionRequest", "ResponsesRequest"):
+    for name in (
+        "ChatCompletionRequest",
+        "ResponsesRequest",
+        "MessagesRequest",
+        "CountTokensRequest",
+    ):
         # Whether a tool is among those offered is more than a schema can say.
-        schemas[name]["properties"]["tool_choice"] = {"enum": ["auto", "none", None]}
-    for name in ("MessagesRequest", "CountTokensRequest"):
-        schemas[name]["properties"]["tool_choice"] = {"enum": [{"type": "auto"}, None]}
+        del schemas[name]["properties"]["tool_choice"]
     return document
 
 

@@ -74,10 +74,18 @@ def test_stop_ends_a_worker_that_is_loading(blocked_model: Path) -> None:
     assert lines == []
 
 
-def test_stop_kills_a_worker_that_does_not_heed_it(blocked_model: Path) -> None:
+def test_stop_kills_a_worker_that_does_not_heed_it(tmp_path: Path) -> None:
+    deaf = tmp_path / "deaf"
+    os.mkfifo(deaf)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"open({str(deaf)!r}, 'w').close(); signal.pause()"
+    )
     ear = Ear()
-    worker = ear.start(blocked_model)
-    os.kill(worker.pid, signal.SIGSTOP)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        worker = ear.start(tmp_path / "missing.gguf")
+    deaf.read_text()
     worker.stop(patience=0.1)
     assert ear.next() == (-signal.SIGKILL, [])
 

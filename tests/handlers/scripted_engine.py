@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.config import EngineConfig, ModelSource
 from engine.engine import EngineHealth
-from engine.errors import NotReady
+from engine.errors import NotReady, QueueFull
 from engine.events import (
     Event,
     Finished,
@@ -108,9 +108,10 @@ class ScriptedEngine:
         return self.answers[-1]
 
     async def count_tokens(self, prompt: ChatPrompt) -> int:
-        """Count words, or refuse as the first script does."""
-        if isinstance(self._scripts[0], Exception):
-            raise self._scripts[0]
+        """Count words, or refuse as the first script does; counting never waits in a queue."""
+        refusal = self._scripts[0]
+        if isinstance(refusal, Exception) and not isinstance(refusal, QueueFull):
+            raise refusal
         self.counted.append(prompt)
         return sum(len(message.content.split()) for message in prompt.messages)
 
