@@ -98,14 +98,9 @@ def _document(url: str) -> dict[str, Any]:
         # Any other model is 404, whatever else is wrong, and would hide it.
         served = [document["info"]["x-mashbox-model"], None]
         schemas[name]["properties"]["model"] = {"enum": served}
-    for name in (
-        "ChatCompletionRequest",
-        "ResponsesRequest",
-        "MessagesRequest",
-        "CountTokensRequest",
-    ):
+    for name in filter(re.compile("Request$").search, schemas):
         # Whether a tool is among those offered is more than a schema can say.
-        del schemas[name]["properties"]["tool_choice"]
+        schemas[name]["properties"].pop("tool_choice", None)
     return document
 
 
