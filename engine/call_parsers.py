@@ -34,6 +34,12 @@ class CallReader:
         self._out.clear()
         return text
 
+    def _before_arguments(self, char: str) -> None:
+        # Ids and fences between the name and the object say nothing that is needed.
+        if char == "{":
+            self._read = self._in_arguments
+            self.feed(char)
+
     def _in_arguments(self, char: str) -> None:
         self._out.append(self._arguments.feed(char))
         self.done = self.whole = self._arguments.done
@@ -166,11 +172,6 @@ class NamedCall(CallReader):
             if len(self._written) > LONGEST_NAME:
                 raise Malformed
 
-    def _before_arguments(self, char: str) -> None:
-        if char == "{":
-            self._read = self._in_arguments
-            self.feed(char)
-
 
 class DeepSeekCall(CallReader):
     """`function<sep>NAME`, a fenced object; or, since V3.1, `NAME<sep>{...}`."""
@@ -208,8 +209,3 @@ class DeepSeekCall(CallReader):
             self._written += char
             if len(self._written) > LONGEST_NAME:
                 raise Malformed
-
-    def _before_arguments(self, char: str) -> None:
-        if char == "{":
-            self._read = self._in_arguments
-            self.feed(char)

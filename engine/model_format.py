@@ -133,6 +133,9 @@ _DEEPSEEK_V31 = replace(
 )
 
 _THINK_MARKERS = frozenset({"<think>", "</think>", "[THINK]", "[/THINK]"})
+_DEEPSEEK_MARKERS = frozenset(
+    f"<｜tool▁{t}｜>" for t in ("calls▁begin", "call▁begin", "sep", "call▁end", "calls▁end")
+)
 _CALL_MARKERS: dict[str, tuple[CallFormat, frozenset[str]]] = {
     "hermes": (_HERMES, frozenset({"<tool_call>", "</tool_call>"})),
     "qwen3-coder": (_QWEN3_CODER, frozenset({"<tool_call>", "</tool_call>"})),
@@ -146,16 +149,8 @@ _CALL_MARKERS: dict[str, tuple[CallFormat, frozenset[str]]] = {
             for t in ("start", "channel", "message", "constrain", "call", "end", "return")
         ),
     ),
-    **{
-        name: (
-            calls,
-            frozenset(
-                f"<｜tool▁{t}｜>"
-                for t in ("calls▁begin", "call▁begin", "sep", "call▁end", "calls▁end")
-            ),
-        )
-        for name, calls in (("deepseek", _DEEPSEEK), ("deepseek-v3.1", _DEEPSEEK_V31))
-    },
+    "deepseek": (_DEEPSEEK, _DEEPSEEK_MARKERS),
+    "deepseek-v3.1": (_DEEPSEEK_V31, _DEEPSEEK_MARKERS),
 }
 FORMATS = tuple(_CALL_MARKERS)
 

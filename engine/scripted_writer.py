@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, groupby, islice
@@ -14,6 +13,7 @@ from engine.example_json import example_arguments
 from engine.model_format import ModelFormat
 from engine.script import CallPart, Part, TextPart
 from engine.scripted_prompt import OfferedTool, ReadPrompt
+from engine.tool_prompt import calls_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Writer:
         for are_calls, group in groupby(parts, key=lambda part: isinstance(part, CallPart)):
             if are_calls:
                 calls = [call for part in group if (call := _resolve(part, prompt.tools))]
-                yield _Piece("", self._spell(calls))
+                if calls:
+                    yield _Piece("", calls_text(calls, self._format.calls))
             else:
                 yield from (piece for part in group if (piece := self._text(part, prompt)))
 
@@ -87,26 +88,6 @@ class Writer:
         if not reasoning or not prompt.may_think:
             return None
         return _Piece(f"{reasoning.open}\n", body, f"\n{reasoning.close}{reasoning.after}")
-
-    def _spell(self, calls: list[tuple[str, dict[str, Any]]]) -> str:
-        if not calls:
-            return ""
-        format = self._format.calls
-        spelled = [
-            f"{format.before_name}{name}{format.before_arguments}"
-            f"{self._spell_arguments(arguments)}{format.after_arguments}"
-            for name, arguments in calls
-        ]
-        return format.before_calls + format.between_calls.join(spelled) + format.after_calls
-
-    def _spell_arguments(self, arguments: dict[str, Any]) -> str:
-        if self._format.calls.syntax != "xml":
-            return json.dumps(arguments, ensure_ascii=False)
-        values = {
-            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for name, value in arguments.items()
-        }
-        return "".join(f"<parameter={n}>\n{v}\n</parameter>\n" for n, v in values.items())
 
     def _encode(self, pieces: Iterable[_Piece]) -> tuple[int, ...]:
         """Encode as a whole: so the ids are those of the same text in a later prompt."""

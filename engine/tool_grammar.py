@@ -44,8 +44,7 @@ def build_constraint(
     tools = _offered(prompt)
     if not tools:
         return None
-    exact = _schemas(tools)
-    for schemas in (exact, [ANY_OBJECT] * len(tools)):
+    for schemas in (_schemas(tools), [ANY_OBJECT] * len(tools)):
         grammar = _Grammar(model, control, tools, schemas)
         if prompt.tool_choice.mode == "auto":
             constraint = grammar.of_begun_call(prompt.parallel_tool_calls, in_reasoning)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.request import (
-    ChatPrompt,
-    GenerationRequest,
-    Message,
-    Thinking,
-    Tool,
-    ToolCall,
-)
+from engine.request import ChatPrompt, GenerationRequest, Message, Thinking, Tool, ToolCall
 from generated.models import ChatCompletionRequest, ChatMessage, ChatTool, ChatToolCallParam
 from handlers.common import check_model, first_given, flatten_text, read_sampling
 from handlers.tools import function_tool, parse_arguments, read_tool_choice

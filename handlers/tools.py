@@ -1,4 +1,4 @@
-"""Tools in OpenAI's bodies: what is offered, what must be called, what was called."""
+"""Tools in the protocols' bodies: what is offered, what must be called, what was called."""
 
 from __future__ import annotations
 
