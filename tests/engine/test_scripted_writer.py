@@ -114,3 +114,9 @@ def test_an_endless_answer_goes_on_with_its_last_part_unclosed() -> None:
     ids = [writing.at(n) for n in range(8)]
     assert spelled(ids) == "<think>\none twoone twoone two"
     assert write(endless=True).at(0) is None
+
+
+def test_an_endless_answer_whose_call_is_left_out_goes_on_with_the_part_before() -> None:
+    nothing_offered = replace(PROMPT, tools=())
+    writing = write(TextPart("text", "one two"), CallPart(), prompt=nothing_offered, endless=True)
+    assert spelled([writing.at(n) for n in range(4)]) == "one twoone two"
