@@ -1345,6 +1345,9 @@ IncludeEntry = TypeAliasType(
 class ResponsesRequest(ApiModel):
     """A conversation and how to answer it."""
 
+    model_config = ConfigDict(
+        extra="allow",
+    )
     model: str | None = None
     """Id of the model; the one that runs when absent."""
     input: Annotated[str | InputItems, ByJsonType]

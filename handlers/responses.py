@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
@@ -26,6 +27,10 @@ from handlers.raw_input import RAW_FIELD
 from handlers.response_tools import OfferedTool, flat_name, read_choice
 from handlers.tools import parse_arguments
 
+logger = logging.getLogger("mashbox.responses")
+
+# Fields that lean on responses kept by the server; clients that send them should hear of it.
+_STATE_FIELDS = ("previous_response_id", "conversation", "background")
 _AssistantItem = (
     InputMessage | InputReasoning | InputFunctionCall | InputCustomToolCall | InputLocalShellCall
 )
@@ -40,6 +45,7 @@ def read_responses_request(
 ) -> GenerationRequest:
     """Read a body, whose tools are `tools`; raises ApiError for what cannot be served."""
     check_model(body.model, served_model)
+    _warn_of_state(body)
     max_tokens = first_given(body.max_output_tokens, body.max_completion_tokens, body.max_tokens)
     return GenerationRequest(
         id=response_id,
@@ -51,7 +57,17 @@ def read_responses_request(
             thinking=_read_thinking(body),
         ),
         sampling=read_sampling(body, max_tokens),
+        prompt_field="input",
     )
+
+
+def _warn_of_state(body: ResponsesRequest) -> None:
+    asked = [name for name in _STATE_FIELDS if (body.model_extra or {}).get(name)]
+    if asked:
+        logger.warning(
+            "A Responses request set %s, which is ignored: no response is kept on this server.",
+            " and ".join(asked),
+        )
 
 
 def _read_thinking(body: ResponsesRequest) -> Thinking:

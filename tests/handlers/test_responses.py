@@ -242,3 +242,23 @@ def test_another_model_is_refused() -> None:
         read(model="other")
     assert caught.value.code == "model_not_found"
     assert read(model="served")
+
+
+def test_refusals_of_the_prompt_name_input() -> None:
+    assert read().prompt_field == "input"
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"previous_response_id": "resp_0"}, "previous_response_id"),
+        ({"background": True, "conversation": {"id": "c"}}, "conversation and background"),
+        ({"previous_response_id": None, "background": False}, None),
+        ({"metadata": {"a": "b"}}, None),
+    ],
+)
+def test_fields_that_need_kept_responses_are_ignored_with_a_warning(
+    fields: dict[str, Any], named: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert read(**fields, seed=1) == read(seed=1)
+    assert (f"set {named}, which is ignored" in caplog.text) if named else not caplog.text
