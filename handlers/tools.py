@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import Any, Protocol
+
+from pydantic_core import from_json
 
 from engine.request import Tool, ToolChoice
 from handlers.errors import bad_request
 
 _MODES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class FunctionName(Protocol):
@@ -83,7 +87,10 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
     """Parse a past call's arguments; what is no JSON object is kept under `arguments`."""
     if isinstance(arguments, str):
         try:
-            parsed = json.loads(arguments or "{}")
+            text = json.dumps(json.loads(arguments or "{}"), ensure_ascii=False)
+            # Models write halves of a pair as escapes; no prompt can hold them. Nesting too deep
+            # for templates is refused here, and stays text.
+            parsed = from_json(_SURROGATE.sub("\ufffd", text))
         except (ValueError, RecursionError):
             parsed = arguments
     else:
