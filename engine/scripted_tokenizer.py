@@ -31,7 +31,7 @@ operation optional options or order other our out output over own page parallel 
 parameters parse part pass patch path pattern please process program project prompt properties
 property provide put python question quote read reason request required response result results
 return review right run same say schema script search see sequence server set shell should show so
-some source specific start state status step still stop string strings sub subagent such sure system
+some source specific start state status step still stop string strings sub such sure system
 take task tasks tell test tests text than that the their them then there these they thing think this
 through time title to todo token tokens tool tools turn two type undefined understand unless until
 up update url use used user uses using value values very wait want was way we weather web what when
