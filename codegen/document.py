@@ -14,7 +14,10 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; `request_model` names the schema of its JSON body, if it takes one."""
+    """One operation; `request_model` names the schema of its JSON body, if it takes one.
+
+    `needs_key` tells that a server with keys answers it only to those who have one.
+    """
 
     operation_id: str
     method: str
@@ -22,6 +25,7 @@ class Operation:
     summary: str
     parameters: tuple[Json, ...]
     request_model: str | None
+    needs_key: bool
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
@@ -58,6 +62,7 @@ def _operation(document: Json, path: str, method: str, node: Json) -> Operation:
         summary=node["summary"],
         parameters=tuple(resolve(document, p) for p in node.get("parameters", ())),
         request_model=_request_model(node),
+        needs_key="security" in node,
     )
 
 

@@ -76,6 +76,7 @@ class ErrorDetail(ApiModel):
     """Reason in plain words; names the field for a bad request."""
     type: Literal[
         "invalid_request_error",
+        "authentication_error",
         "permission_error",
         "not_found_error",
         "rate_limit_error",
@@ -560,6 +561,7 @@ class AnthropicErrorDetail(ApiModel):
 
     type: Literal[
         "invalid_request_error",
+        "authentication_error",
         "permission_error",
         "not_found_error",
         "request_too_large",

@@ -14,13 +14,17 @@ from generated._base import ApiModel
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; `method` is in capitals, `path` has its parameters in braces."""
+    """One operation; `method` is in capitals, `path` has its parameters in braces.
+
+    `needs_key` tells that a server with keys answers it only to those who have one.
+    """
 
     operation_id: str
     method: str
     path: str
     path_parameters: tuple[str, ...] = ()
     request_model: type[ApiModel] | None = None
+    needs_key: bool = False
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -48,47 +52,55 @@ OPERATIONS: tuple[Operation, ...] = (
         "list_models",
         "GET",
         "/v1/models",
+        needs_key=True,
     ),
     Operation(
         "get_model",
         "GET",
         "/v1/models/{model}",
         path_parameters=("model",),
+        needs_key=True,
     ),
     Operation(
         "create_chat_completion",
         "POST",
         "/v1/chat/completions",
         request_model=models.ChatCompletionRequest,
+        needs_key=True,
     ),
     Operation(
         "create_completion",
         "POST",
         "/v1/completions",
         request_model=models.CompletionRequest,
+        needs_key=True,
     ),
     Operation(
         "create_message",
         "POST",
         "/v1/messages",
         request_model=models.MessagesRequest,
+        needs_key=True,
     ),
     Operation(
         "count_tokens",
         "POST",
         "/v1/messages/count_tokens",
         request_model=models.CountTokensRequest,
+        needs_key=True,
     ),
     Operation(
         "create_response",
         "POST",
         "/v1/responses",
         request_model=models.ResponsesRequest,
+        needs_key=True,
     ),
     Operation(
         "get_openapi",
         "GET",
         "/openapi.json",
+        needs_key=True,
     ),
 )
 

@@ -73,7 +73,8 @@ def test_routes(document: Json) -> None:
 
 def test_every_reference_resolves_and_every_component_is_used(document: Json) -> None:
     used = reached(document, document["paths"])
-    parts = document["components"].items()
+    # Security schemes are named without a reference.
+    parts = [item for item in document["components"].items() if item[0] != "securitySchemes"]
     assert used == {f"#/components/{part}/{name}" for part, named in parts for name in named}
 
 
@@ -98,6 +99,18 @@ def test_every_response_has_a_request_id_and_busy_ones_a_retry_after(document: J
         assert ("Retry-After" in response["headers"]) == (status in ("429", "503", "529"))
         assert ("x-should-retry" in response["headers"]) == (status == "529")
         assert ("Allow" in response["headers"]) == (status == "405")
+        assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
+
+
+def test_keys_are_for_all_but_health_and_optional_unless_the_server_has_some(
+    document: Json,
+) -> None:
+    for operation in operations(document):
+        node = document["paths"][operation.path][operation.method.lower()]
+        assert operation.needs_key == (operation.path not in ("/", "/health", "/v1/health"))
+        assert operation.needs_key == ("401" in node["responses"])
+        if operation.needs_key:
+            assert node["security"] == [{"bearer": []}, {"apiKey": []}, {}]
 
 
 def test_errors_have_the_shape_of_their_path(document: Json) -> None:
@@ -107,7 +120,7 @@ def test_errors_have_the_shape_of_their_path(document: Json) -> None:
             assert references(response["content"]) == {f"#/components/schemas/{name}"}
 
 
-OPENAI_STATUSES = "200 400 403 404 405 413 415 429 500 503"
+OPENAI_STATUSES = "200 400 401 403 404 405 413 415 429 500 503"
 
 
 @pytest.mark.parametrize(
@@ -116,8 +129,8 @@ OPENAI_STATUSES = "200 400 403 404 405 413 415 429 500 503"
         ("/v1/chat/completions", OPENAI_STATUSES),
         ("/v1/completions", OPENAI_STATUSES),
         ("/v1/responses", OPENAI_STATUSES),
-        ("/v1/messages", "200 400 403 405 413 415 429 500 529"),
-        ("/v1/messages/count_tokens", "200 400 403 405 413 415 529"),
+        ("/v1/messages", "200 400 401 403 405 413 415 429 500 529"),
+        ("/v1/messages/count_tokens", "200 400 401 403 405 413 415 529"),
     ],
 )
 def test_statuses_of_the_routes(document: Json, path: str, statuses: str) -> None:

@@ -19,6 +19,7 @@ DOCUMENT: Json = {
             "post": {
                 "operationId": "change_thing",
                 "summary": "Change",
+                "security": [{"key": []}],
                 "requestBody": {
                     "content": {
                         "application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}
@@ -39,12 +40,12 @@ DOCUMENT: Json = {
 
 def test_operations_come_in_order_with_their_path_parameters_and_body_models() -> None:
     found = [
-        (op.operation_id, op.method, op.path, op.path_parameters, op.request_model)
+        (op.operation_id, op.method, op.path, op.path_parameters, op.request_model, op.needs_key)
         for op in operations(DOCUMENT)
     ]
     assert found == [
-        ("get_thing", "GET", "/things/{id}", ("id",), None),
-        ("change_thing", "POST", "/things/{id}", (), "Thing"),
+        ("get_thing", "GET", "/things/{id}", ("id",), None, False),
+        ("change_thing", "POST", "/things/{id}", (), "Thing", True),
     ]
 
 
