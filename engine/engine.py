@@ -19,6 +19,7 @@ from engine.events import Event
 from engine.generation import Generation
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
+from engine.stats import EngineStats
 from engine.supervisor import StartWorker, WorkerSupervisor
 from engine.text_side import PreparedPrompt, TextSide
 from engine.worker_process import WorkerProcess
@@ -32,13 +33,14 @@ _TEXT_THREADS = 2
 
 @dataclass(frozen=True, slots=True)
 class EngineHealth:
-    """What the engine is doing now."""
+    """What the engine is doing now; `held_tokens` are those of running requests in their slots."""
 
     ready: bool
     running: int
     waiting: int
     worker_pid: int | None
     worker_restarts: int
+    held_tokens: int = 0
 
 
 class Answer:
@@ -82,6 +84,7 @@ class Engine:
 
     def __init__(self, config: EngineConfig, start_worker: StartWorker = WorkerProcess) -> None:
         self.config = config
+        self.stats = EngineStats(config.ctx)
         self._supervisor = WorkerSupervisor(config, self, start_worker)
         self._admission = Admission(config.slots)
         self._pool = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")

@@ -97,6 +97,11 @@ OPERATIONS: tuple[Operation, ...] = (
         needs_key=True,
     ),
     Operation(
+        "get_metrics",
+        "GET",
+        "/metrics",
+    ),
+    Operation(
         "get_openapi",
         "GET",
         "/openapi.json",
@@ -150,6 +155,10 @@ class Handlers(Protocol):
 
     async def create_response(self, request: models.ResponsesRequest) -> Response:
         """Response: POST /v1/responses."""
+        ...
+
+    async def get_metrics(self) -> Response:
+        """Metrics: GET /metrics."""
         ...
 
     async def get_openapi(self) -> Response:

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from engine.config import EngineConfig
-from engine.engine import EngineHealth
 from engine.messages import Ready
 from engine.request import ChatPrompt
 from generated.models import (
@@ -31,25 +29,19 @@ from handlers.common import check_model, first_given, new_id
 from handlers.completions import CompletionEncoder, read_completion_request
 from handlers.message_encoder import MessageEncoder
 from handlers.messages import read_conversation, read_messages_request
+from handlers.metrics import CONTENT_TYPE, Metrics, ObservedEngine
 from handlers.response_encoder import ResponseEncoder
 from handlers.response_object import begin_response
 from handlers.response_tools import offered_tools
 from handlers.responses import read_responses_request
 
 
-class ServedEngine(GenerationEngine, Protocol):
+class ServedEngine(GenerationEngine, ObservedEngine, Protocol):
     """What the routes need of the engine (see engine.engine.Engine)."""
-
-    @property
-    def config(self) -> EngineConfig:
-        """What it was started with."""
 
     @property
     def loaded(self) -> Ready | None:
         """What is known of the model once it is loaded."""
-
-    def health(self) -> EngineHealth:
-        """What it is doing now."""
 
     async def count_tokens(self, prompt: ChatPrompt) -> int:
         """Count a prompt's tokens; raises EngineError."""
@@ -61,6 +53,7 @@ class Routes:
     def __init__(self, engine: ServedEngine, document: dict[str, Any]) -> None:
         self._engine = engine
         self._model_id = engine.config.model.id
+        self._metrics = Metrics(engine)
         self._document = json.dumps(_with_model(document, self._model_id))
 
     async def get_health(self) -> Response:
@@ -139,6 +132,10 @@ class Routes:
             partial(ResponseEncoder, begin_response(request, read, self._model_id), tools),
             stream=bool(request.stream),
         )
+
+    async def get_metrics(self) -> Response:
+        """Give the engine's numbers to Prometheus."""
+        return Response(self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def get_openapi(self) -> Response:
         """Give the contract, with the running model's id."""

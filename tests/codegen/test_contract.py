@@ -67,6 +67,7 @@ def test_routes(document: Json) -> None:
         "POST /v1/messages",
         "POST /v1/messages/count_tokens",
         "POST /v1/responses",
+        "GET /metrics",
         "GET /openapi.json",
     }
 

@@ -22,6 +22,7 @@ from engine.events import (
 )
 from engine.messages import Ready
 from engine.request import ChatPrompt, GenerationRequest
+from engine.stats import EngineStats
 
 MODEL_ID = "tiny-model"
 USAGE = Usage(prompt_tokens=12, cached_tokens=4, completion_tokens=3)
@@ -93,6 +94,7 @@ class ScriptedEngine:
         self._scripts = scripts or (text_events("Hello"),)
         self._restarts = restarts
         self.config = EngineConfig(ModelSource(MODEL_ID, Path("/models/tiny.gguf")), ctx=512)
+        self.stats = EngineStats(self.config.ctx)
         self.loaded: Ready | None = LOADED
         self.state = READY
         self.requests: list[GenerationRequest] = []
