@@ -100,6 +100,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "get_metrics",
         "GET",
         "/metrics",
+        needs_key=True,
     ),
     Operation(
         "get_openapi",
