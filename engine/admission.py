@@ -1,9 +1,12 @@
-"""Admission: how many requests may wait for a slot, and what a refused one is told."""
+"""Admission: who may wait for a slot, whose turn it is, and what a refused request is told."""
 
 from __future__ import annotations
 
 import math
-from itertools import islice
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import count
 
 from engine.errors import QueueFull
 
@@ -14,59 +17,93 @@ _NEWEST = 0.2
 
 
 class Admission:
-    """Counts running and waiting requests of one engine; used from the event loop only."""
+    """The requests of one engine, by id: waiting in a queue for each tenant, or running.
 
-    def __init__(self, slots: int) -> None:
+    Tenants take turns; within one, first come is first served. Belongs to the event loop's thread.
+    """
+
+    def __init__(self, slots: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._slots = slots
-        self._waiting: dict[str, str] = {}
-        self._running: set[str] = set()
+        self._clock = clock
+        self._tenants: dict[str, str] = {}
+        self._queues: dict[str, deque[str]] = {}
+        self._turns = count(1)
+        self._last_turn: dict[str, int] = {}
+        self._started_at: dict[str, float] = {}
         self._mean_seconds = 1.0
 
     @property
     def running(self) -> int:
         """Requests that hold a slot."""
-        return len(self._running)
+        return len(self._started_at)
 
     @property
     def waiting(self) -> int:
-        """Requests admitted that hold no slot yet."""
-        return len(self._waiting)
+        """Requests admitted that hold no slot."""
+        return len(self._tenants) - self.running
 
     def enter(self, request_id: str, tenant: str) -> None:
         """Let a request in; raises QueueFull when it would have to wait and too many do."""
-        if self.running + self.waiting >= self._slots:
+        if len(self._tenants) >= self._slots:
             self._check_limits(tenant)
-        self._waiting[request_id] = tenant
+        self._tenants[request_id] = tenant
+        self._queues.setdefault(tenant, deque()).append(request_id)
+
+    def next(self) -> str | None:
+        """Take the next request out of the queues: of the tenant whose last turn is longest ago."""
+        if not self._queues:
+            return None
+        tenant = min(self._queues, key=lambda name: self._last_turn.get(name, 0))
+        self._last_turn[tenant] = next(self._turns)
+        request_id = self._queues[tenant].popleft()
+        if not self._queues[tenant]:
+            del self._queues[tenant]
+        return request_id
+
+    def put_back(self, request_id: str) -> None:
+        """Queue a request again that `next` gave, before all others of its tenant."""
+        self._queues.setdefault(self._tenants[request_id], deque()).appendleft(request_id)
 
     def started(self, request_id: str) -> None:
         """The request has taken a slot."""
-        if self._waiting.pop(request_id, None) is not None:
-            self._running.add(request_id)
+        self._started_at.setdefault(request_id, self._clock())
 
-    def leave(self, request_id: str, seconds: float) -> None:
-        """The request is over, however it ended, `seconds` after it took its slot."""
-        self._waiting.pop(request_id, None)
-        if request_id in self._running:
-            self._running.discard(request_id)
-            self._mean_seconds += _NEWEST * (seconds - self._mean_seconds)
+    def stopped(self, request_id: str) -> None:
+        """The request has lost its slot; it waits again."""
+        self._started_at.pop(request_id, None)
+
+    def leave(self, request_id: str) -> None:
+        """The request is over, however it ended and wherever it stood."""
+        tenant = self._tenants.pop(request_id)
+        queue = self._queues.get(tenant, ())
+        if request_id in queue:
+            self._queues[tenant].remove(request_id)
+            if not self._queues[tenant]:
+                del self._queues[tenant]
+        if (started_at := self._started_at.pop(request_id, None)) is not None:
+            self._mean_seconds += _NEWEST * (self._clock() - started_at - self._mean_seconds)
 
     def _check_limits(self, tenant: str) -> None:
-        # The oldest entries start at the next device call: admitted, but not waiting.
+        # As many as slots are free start at the next device calls: admitted, but not waiting.
         about_to_start = self._slots - self.running
-        waiting = list(islice(self._waiting.values(), about_to_start, None))
+        waiting = [name for id, name in self._tenants.items() if id not in self._started_at]
+        waiting = waiting[about_to_start:]
         if waiting.count(tenant) >= MAX_WAITING_PER_TENANT:
             raise QueueFull(
                 f"{MAX_WAITING_PER_TENANT} of your requests are waiting already; retry later.",
-                self._retry_after(),
+                self._seconds_a_turn(len(self._queues)),
                 tenant_limit=True,
             )
         if len(waiting) >= MAX_WAITING:
             raise QueueFull(
                 f"The queue is full ({MAX_WAITING} requests are waiting); retry later.",
-                self._retry_after(),
+                self._seconds_a_turn(1),
                 tenant_limit=False,
             )
 
-    def _retry_after(self) -> int:
-        """Seconds until a waiting place should be free: one request's mean time over the slots."""
-        return max(1, math.ceil(self._mean_seconds / self._slots))
+    def _seconds_a_turn(self, tenants: int) -> int:
+        """Whole seconds until one of `tenants` that take turns should have moved up by one."""
+        ages = [self._clock() - at for at in self._started_at.values()]
+        # While none has ended yet, how long the running ones have taken says more than the mean.
+        seconds = max(self._mean_seconds, sum(ages) / len(ages) if ages else 0.0)
+        return max(1, math.ceil(tenants * seconds / self._slots))

@@ -6,17 +6,16 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from engine.admission import Admission
+from engine.answer import Answer
 from engine.config import EngineConfig
+from engine.dispatcher import Dispatcher
 from engine.errors import EngineError, NotReady, PromptRefused, ServerStopped, WorkerFailed
-from engine.events import Event
-from engine.generation import Generation
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from engine.stats import EngineStats
@@ -29,6 +28,8 @@ T = TypeVar("T")
 
 # Rendering and tokenising hold the interpreter lock for long stretches; more threads only thrash.
 _TEXT_THREADS = 2
+# How long admitted requests wait for a worker that starts again.
+RESTART_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,42 +44,6 @@ class EngineHealth:
     held_tokens: int = 0
 
 
-class Answer:
-    """One running request: an iterator of its events, ended by `Finished` or an exception."""
-
-    def __init__(self, generation: Generation, on_close: Callable[[Answer], None]) -> None:
-        self._generation = generation
-        self._on_close = on_close
-        self._events: asyncio.Queue[Event | EngineError] = asyncio.Queue()
-        self.started_at: float | None = None
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        """Yield the events; raises WorkerFailed or ServerStopped when the request is lost."""
-        while not (self._generation.finished and self._events.empty()):
-            event = await self._events.get()
-            if isinstance(event, EngineError):
-                raise event
-            yield event
-
-    def close(self) -> None:
-        """Free the request's slot; must be called however the answer ends, harmless when over."""
-        self._on_close(self)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the last event is out; a stop string may end the text before the worker knows."""
-        return self._generation.finished
-
-    def push(self, at: float, output: SequenceOutput) -> None:
-        """Turn what one step gave into events."""
-        for event in self._generation.push(at, output):
-            self._events.put_nowait(event)
-
-    def fail(self, error: EngineError) -> None:
-        """End the iterator with `error`."""
-        self._events.put_nowait(error)
-
-
 class Engine:
     """Runs one model; every method belongs to the event loop's thread."""
 
@@ -86,13 +51,13 @@ class Engine:
         self.config = config
         self.stats = EngineStats(config.ctx)
         self._supervisor = WorkerSupervisor(config, self, start_worker)
-        self._admission = Admission(config.slots)
+        self._dispatcher = Dispatcher(config.slots, self._send)
         self._pool = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")
         self._text: TextSide | None = None
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
         self._draining = False
-        self._answers: dict[str, Answer] = {}
+        self._giving_up: asyncio.TimerHandle | None = None
         self._progress_listener: Callable[[Progress], None] = lambda progress: None
 
     # Life
@@ -109,16 +74,17 @@ class Engine:
         Returns when the running ones are over or after `timeout` seconds.
         """
         self._draining = True
-        for answer in list(self._answers.values()):
-            if answer.started_at is None:
-                self._lose(answer, self._stopping())
-        if self._answers:
+        self._lose_waiting(self._stopping())
+        if self._dispatcher.answers():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), timeout)
 
     async def close(self) -> None:
         """Stop the worker; running answers fail."""
-        self._lose_all(ServerStopped("the server stopped before the answer was complete."))
+        self._draining = True
+        self._keep_waiting()
+        for answer in self._dispatcher.answers():
+            self._lose(answer, ServerStopped("the server stopped before the answer was complete."))
         await self._supervisor.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -126,8 +92,8 @@ class Engine:
         """Describe the present state."""
         return EngineHealth(
             ready=self._ready.is_set() and not self._draining,
-            running=self._admission.running,
-            waiting=self._admission.waiting,
+            running=self._dispatcher.running,
+            waiting=self._dispatcher.waiting,
             worker_pid=self._supervisor.pid,
             worker_restarts=self._supervisor.restarts,
         )
@@ -136,13 +102,6 @@ class Engine:
     def loaded(self) -> Ready | None:
         """What the worker told of the model, None before it has been ready once."""
         return self._text.ready if self._text else None
-
-    async def wait_until_ready(self, timeout: float) -> None:
-        """Return once the worker is ready; raises NotReady after `timeout` seconds."""
-        try:
-            await asyncio.wait_for(self._ready.wait(), timeout)
-        except TimeoutError:
-            raise self._not_ready() from None
 
     # Requests
 
@@ -158,13 +117,16 @@ class Engine:
         except PromptRefused as refusal:
             refusal.field = request.prompt_field
             raise
-        text = self._require_ready()
-        self._admission.enter(request.id, request.tenant)
-        generation = text.generation(request, prepared, time.monotonic())
-        answer = Answer(generation, partial(self._close_request, request.id))
-        self._answers[request.id] = answer
+        if self._draining:
+            raise self._stopping()
+        answer = Answer(
+            self._submit(request, prepared),
+            request.tenant,
+            partial(text.generation, request, prepared, time.monotonic()),
+            self,
+        )
+        self._dispatcher.enter(answer)
         self._idle.clear()
-        self._supervisor.send(self._submit(request, prepared))
         return answer
 
     async def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
@@ -206,22 +168,38 @@ class Engine:
         remaining = supervisor.load_seconds - (time.monotonic() - supervisor.started_at)
         return NotReady("The model is still loading; retry later.", max(1, math.ceil(remaining)))
 
-    def _close_request(self, request_id: str, answer: Answer) -> None:
-        if self._answers.pop(request_id, None) is None:
-            return
-        now = time.monotonic()
-        self._admission.leave(request_id, now - (answer.started_at or now))
-        self._supervisor.send(Cancel(request_id))
-        if not self._answers:
-            self._idle.set()
+    # What answers ask for
+
+    def send_again(self, answer: Answer) -> None:
+        """Run a lost request from the start; raises NotReady when the server is stopping."""
+        if self._draining:
+            raise self._stopping()
+        self._dispatcher.again(answer)
+
+    def close_answer(self, answer: Answer) -> None:
+        """Forget a request and free its slot; harmless when that is done."""
+        if self._dispatcher.leave(answer):
+            self._supervisor.send(Cancel(answer.request_id))
+            if not self._dispatcher.answers():
+                self._idle.set()
+
+    def _send(self, answer: Answer) -> None:
+        self._supervisor.send(answer.submit)
 
     # What the supervisor tells
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the worker has something to do."""
+        return self._dispatcher.has_work
 
     def on_ready(self, ready: Ready) -> None:
         """Requests may come; raises ModelError when the chat template is broken."""
         # A restarted worker serves the same model: its text side stays.
         self._text = self._text or TextSide.of(ready, self.config.tool_format)
         self._ready.set()
+        self._keep_waiting()
+        self._dispatcher.open()
 
     def on_progress(self, progress: Progress) -> None:
         """Tell whoever started the engine."""
@@ -230,29 +208,48 @@ class Engine:
     def on_step(self, step: StepOutput) -> None:
         """Hand each request what the step gave it; requests that are over are passed by."""
         for output in step.outputs:
-            answer = self._answers.get(output.request_id)
-            if answer is None:
-                continue
-            if output.started_at is not None:
-                answer.started_at = output.started_at
-                self._admission.started(output.request_id)
-            answer.push(step.at, output)
-            if answer.finished:
-                answer.close()
+            if answer := self._dispatcher.get(output.request_id):
+                self._push(answer, step.at, output)
 
-    def on_request_failed(self, failed: Failed) -> None:
-        """One request is lost."""
-        if answer := self._answers.get(failed.request_id or ""):
-            self._lose(answer, WorkerFailed(failed.message))
+    def on_failed(self, failed: Failed) -> None:
+        """Some requests are lost."""
+        for request_id in failed.request_ids:
+            if answer := self._dispatcher.get(request_id):
+                self._lose_attempt(answer, WorkerFailed(failed.message))
 
     def on_death(self, reason: str) -> None:
-        """All requests are lost."""
+        """What ran is lost; what waits goes on waiting."""
         self._ready.clear()
-        self._lose_all(WorkerFailed(reason))
+        for answer in self._dispatcher.worker_died():
+            self._lose_attempt(answer, WorkerFailed(reason))
+        if self._giving_up is None:
+            loop = asyncio.get_running_loop()
+            self._giving_up = loop.call_later(RESTART_SECONDS, self._give_up)
 
-    def _lose_all(self, error: EngineError) -> None:
-        for answer in list(self._answers.values()):
-            self._lose(answer, error)
+    def _push(self, answer: Answer, at: float, output: SequenceOutput) -> None:
+        if output.started_at is not None:
+            self._dispatcher.started(answer)
+        answer.push(at, output)
+        self._dispatcher.advanced(answer)
+        if answer.finished:
+            answer.close()
+
+    def _give_up(self) -> None:
+        self._lose_waiting(self._not_ready())
+
+    def _keep_waiting(self) -> None:
+        if self._giving_up:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    def _lose_attempt(self, answer: Answer, error: WorkerFailed) -> None:
+        self._dispatcher.lost(answer)
+        answer.fail(error)
+
+    def _lose_waiting(self, error: EngineError) -> None:
+        for answer in self._dispatcher.answers():
+            if not self._dispatcher.is_running(answer):
+                self._lose(answer, error)
 
     def _lose(self, answer: Answer, error: EngineError) -> None:
         answer.fail(error)

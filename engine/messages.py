@@ -100,8 +100,9 @@ class Ready:
 class SequenceOutput:
     """What one step gave one request.
 
-    The first output of a request carries `started_at`, when it took its slot. An end-of-turn id
-    is not among `token_ids`, but `completion_tokens` (all so far) counts it.
+    The first output of a request carries `started_at`, when it took its slot, and no token: it
+    comes before the step. An end-of-turn id is not among `token_ids`, but `completion_tokens`
+    (all so far) counts it.
     """
 
     request_id: str
@@ -114,7 +115,7 @@ class SequenceOutput:
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """Worker to server, one a step; times are `time.monotonic()` seconds in both processes."""
+    """Worker to server, for each step; times are `time.monotonic()` seconds in both processes."""
 
     at: float
     outputs: tuple[SequenceOutput, ...]
@@ -122,11 +123,25 @@ class StepOutput:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Worker to server: a request failed (`request_id`), or start-up did (None)."""
+    """Worker to server: these requests failed together; the worker and all others live."""
 
     message: str
-    request_id: str | None = None
+    request_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailed:
+    """Worker to server: the model cannot be loaded; the process ends."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Worker to server: something that the log should tell."""
+
+    message: str
 
 
 ToWorker = Submit | Cancel | Shutdown
-FromWorker = Progress | Ready | StepOutput | Failed
+FromWorker = Progress | Ready | StepOutput | Failed | StartFailed | Warned

@@ -15,7 +15,7 @@ from engine.kv_cache import SlotCache, has_only_attention
 from engine.packed_linear import pack_linears
 from engine.request import SamplingParams
 from engine.sampler import Sampler
-from engine.scheduler import Batch, DecodeRow, PrefillChunk, RequestFailed
+from engine.scheduler import Batch, DecodeRow, OutOfMemory, PrefillChunk, RequestFailed
 from engine.slot import Sequence as TokenSequence
 
 _logger = logging.getLogger(__name__)
@@ -25,7 +25,12 @@ _PROBE = (1, 8, 15, 22, 29, 3, 10, 17, 24, 31, 5, 12)
 
 
 class Forward(Protocol):
-    """The model over slots: `prefill` one of them, `decode` one token for many."""
+    """The model over slots: `prefill` one of them, `decode` one token for many.
+
+    `repeatable` tells whether a call that failed half-way can simply be made again.
+    """
+
+    repeatable: bool
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
@@ -38,6 +43,8 @@ class Forward(Protocol):
 
 class SlotForward:
     """All slots in one set of tensors: rows of different lengths decode in a single call."""
+
+    repeatable = True  # every token has its place in the tensors
 
     def __init__(self, model: PreTrainedModel, slots: int, ctx: int) -> None:
         self._model = model
@@ -99,6 +106,8 @@ class SequenceForward:
     recurrent layers start anew); if not, all chunks but the first go in token by token.
     """
 
+    repeatable = False
+
     def __init__(self, model: PreTrainedModel, slots: int, resumes: bool) -> None:
         self._model = model
         self._resumes = resumes
@@ -142,7 +151,16 @@ class TransformersRunner:
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> list[int]:
-        """Return one new id for each of `batch.sampled`; raises RequestFailed."""
+        """Return one new id for each of `batch.sampled`; raises RequestFailed and OutOfMemory."""
+        try:
+            return self._run(batch)
+        except (MemoryError, RuntimeError) as error:
+            if not (self.forward.repeatable and is_out_of_memory(error)):
+                raise
+            _free_device_memory()
+            raise OutOfMemory("The step ran out of memory.") from error
+
+    def _run(self, batch: Batch) -> list[int]:
         sampled = []
         if batch.prefill:
             sampled += self._prefill(batch.prefill)
@@ -175,6 +193,8 @@ class TransformersRunner:
             self._sampler.begin(chunk.slot, sequence.sampling, sequence.prompt_ids)
             return [self._sampler.sample(logits, [chunk.slot], [chunk.end], _masks([sequence]))]
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
             raise RequestFailed(f"prefill failed: {error}", sequence.request_id) from error
 
     def _decode(self, rows: tuple[DecodeRow, ...]) -> torch.Tensor:
@@ -185,6 +205,19 @@ class TransformersRunner:
         # The masks are made while the device is still at work on the logits.
         masks = _masks([row.sequence for row in rows])
         return self._sampler.sample(logits, slots, [position + 1 for position in positions], masks)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether it says that the device, or for the CPU the system, has no memory left."""
+    # torch has a class of its own for accelerators only.
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(
+        error
+    )
+
+
+def _free_device_memory() -> None:
+    if torch.accelerator.is_available():
+        torch.accelerator.empty_cache()
 
 
 def _masks(sequences: Sequence[TokenSequence]) -> dict[int, Mask]:

@@ -13,6 +13,9 @@ from engine.errors import EngineError
 from engine.messages import SequenceOutput, Submit
 from engine.slot import Sequence, SequenceStatus, Slot
 
+# Below it a prompt's chunks cost so little memory that smaller ones would not help.
+_SMALLEST_CHUNK = 16
+
 
 @dataclass(frozen=True, slots=True)
 class PrefillChunk:
@@ -58,6 +61,10 @@ class Batch:
         return first + [row.sequence for row in self.decode]
 
 
+class OutOfMemory(EngineError):
+    """A step needed more memory than there is; it can be run again, with less in it."""
+
+
 class RequestFailed(EngineError):
     """A step failed because of one request; the others are untouched."""
 
@@ -74,11 +81,15 @@ class ModelRunner(Protocol):
         """Token ids are below it."""
 
     def run(self, batch: Batch) -> list[int]:
-        """Return one new id for each of `batch.sampled`; raises RequestFailed."""
+        """Return one new id for each of `batch.sampled`; raises RequestFailed and OutOfMemory."""
 
 
 class Scheduler:
-    """Requests wait in order of arrival, take the lowest free slot, and are decoded together."""
+    """Requests wait in order of arrival, take the lowest free slot, and are decoded together.
+
+    A waiting request takes its slot when the prompt before it is complete, not earlier: whoever
+    holds a slot has been computed.
+    """
 
     def __init__(
         self,
@@ -90,12 +101,13 @@ class Scheduler:
         self.slots = [Slot(index) for index in range(config.slots)]
         self.waiting: deque[Sequence] = deque()
         self._ctx = config.ctx
-        self._prefill_chunk = config.prefill_chunk
+        self._limits = self._full = _Limits(config.prefill_chunk, config.slots)
         self._eos_token_ids = frozenset(eos_token_ids)
         self._vocab_size = vocab_size
         self._constraints = constraints
-        self._prefilling: deque[Sequence] = deque()
-        self._started_at: dict[str, float] = {}
+        self._prefilling: Sequence | None = None
+        self._started: list[SequenceOutput] = []
+        self._turn = 0
 
     @property
     def has_work(self) -> bool:
@@ -127,21 +139,43 @@ class Scheduler:
                 self._release(sequence)
 
     def schedule(self, now: float) -> Batch:
-        """Give free slots to waiting requests at time `now` and pick the next step's tokens."""
-        self._fill_slots(now)
+        """Give a free slot to a waiting request at time `now` and pick the next step's tokens."""
+        if not any(slot.sequence for slot in self.slots):
+            self._limits = self._full
+        if self._prefilling is None:
+            self._begin_next(now)
         return Batch(self._next_chunk(), self._decode_rows())
+
+    def take_started(self) -> tuple[SequenceOutput, ...]:
+        """Report the requests that took a slot since the last call, before they are computed.
+
+        Told first, so that their clients hear that their turn has come, and so that they are
+        known to have run if the step is the worker's last.
+        """
+        started, self._started = tuple(self._started), []
+        return started
+
+    def shrink(self, batch: Batch) -> bool:
+        """Put half as much into the coming steps as `batch` had; False if that is not possible.
+
+        Full steps are tried again when all slots are free.
+        """
+        if not self._limits.can_halve(batch):
+            return False
+        self._limits = self._limits.halved(batch)
+        return True
 
     def postprocess(self, batch: Batch, sampled: list[int]) -> tuple[SequenceOutput, ...]:
         """Record what a step computed and report what each request gained."""
         self._extend_slots(batch)
         for sequence, token_id in zip(batch.sampled, sampled, strict=True):
             sequence.append(token_id, self._eos_token_ids)
-        outputs = tuple(self._output(s) for s in batch.sampled) + self._started_without_token()
+        outputs = tuple(self._output(s) for s in batch.sampled)
         for sequence in batch.sampled:
+            if sequence is self._prefilling:
+                self._prefilling = None
             if sequence.status is SequenceStatus.FINISHED:
                 self._release(sequence)
-            elif sequence in self._prefilling:
-                self._prefilling.remove(sequence)
         return outputs
 
     def _check(self, request: Submit) -> None:
@@ -158,30 +192,34 @@ class Scheduler:
     def _all(self) -> list[Sequence]:
         return [*self.waiting, *(slot.sequence for slot in self.slots if slot.sequence)]
 
-    def _fill_slots(self, now: float) -> None:
-        for slot in self.slots:
-            if slot.sequence is None and self.waiting:
-                sequence = slot.sequence = self.waiting.popleft()
-                sequence.slot = slot.index
-                slot.token_ids.clear()
-                self._prefilling.append(sequence)
-                self._started_at[sequence.request_id] = now
+    def _begin_next(self, now: float) -> None:
+        slot = next((slot for slot in self.slots if slot.sequence is None), None)
+        if slot is None or not self.waiting:
+            return
+        sequence = slot.sequence = self._prefilling = self.waiting.popleft()
+        sequence.slot = slot.index
+        slot.token_ids.clear()
+        self._started.append(SequenceOutput(sequence.request_id, (), 0, started_at=now))
 
     def _next_chunk(self) -> PrefillChunk | None:
-        if not self._prefilling:
+        if (sequence := self._prefilling) is None:
             return None
-        sequence = self._prefilling[0]
         slot = self._slot_of(sequence)
         start = len(slot.token_ids)
-        end = min(start + self._prefill_chunk, len(sequence.prompt_ids))
+        end = min(start + self._limits.prefill, len(sequence.prompt_ids))
         return PrefillChunk(sequence, slot.index, start, end)
 
     def _decode_rows(self) -> tuple[DecodeRow, ...]:
-        return tuple(
+        rows = [
             DecodeRow(slot.sequence, slot.index, len(slot.token_ids))
             for slot in self.slots
             if slot.sequence and slot.sequence.status is SequenceStatus.DECODE
-        )
+        ]
+        if len(rows) <= self._limits.rows:
+            return tuple(rows)
+        # They take turns, each step going on where the last one stopped.
+        first, self._turn = self._turn % len(rows), self._turn + self._limits.rows
+        return tuple((rows + rows)[first : first + self._limits.rows])
 
     def _extend_slots(self, batch: Batch) -> None:
         if chunk := batch.prefill:
@@ -196,22 +234,36 @@ class Scheduler:
             token_ids=tuple(newest),
             completion_tokens=len(sequence.answer_ids),
             finish=sequence.finish,
-            started_at=self._started_at.pop(sequence.request_id, None),
         )
-
-    def _started_without_token(self) -> tuple[SequenceOutput, ...]:
-        # Told at once, so that a client behind a long prompt hears that its turn has come.
-        started = list(self._started_at.items())
-        self._started_at.clear()
-        return tuple(SequenceOutput(i, (), 0, started_at=at) for i, at in started)
 
     def _slot_of(self, sequence: Sequence) -> Slot:
         return next(slot for slot in self.slots if slot.sequence is sequence)
 
     def _release(self, sequence: Sequence) -> None:
-        for queue in (self.waiting, self._prefilling):
-            if sequence in queue:
-                queue.remove(sequence)
-        self._started_at.pop(sequence.request_id, None)
+        if sequence in self.waiting:
+            self.waiting.remove(sequence)
+        if sequence is self._prefilling:
+            self._prefilling = None
         if sequence.slot is not None:
             self.slots[sequence.slot].sequence = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The most that one step may compute: `prefill` tokens of a prompt, and `rows` of decode."""
+
+    prefill: int
+    rows: int
+
+    def can_halve(self, batch: Batch) -> bool:
+        chunk = batch.prefill.end - batch.prefill.start if batch.prefill else 0
+        return chunk > _SMALLEST_CHUNK or len(batch.decode) > 1
+
+    def halved(self, batch: Batch) -> _Limits:
+        prefill, rows = self.prefill, self.rows
+        if batch.prefill:
+            chunk = batch.prefill.end - batch.prefill.start
+            prefill = max(_SMALLEST_CHUNK, chunk // 2)
+        if batch.decode:
+            rows = max(1, len(batch.decode) // 2)
+        return _Limits(prefill, rows)

@@ -12,12 +12,23 @@ from typing import Protocol
 
 from engine.config import EngineConfig
 from engine.errors import ModelError
-from engine.messages import Failed, FromWorker, Progress, Ready, StepOutput, ToWorker
+from engine.messages import (
+    Failed,
+    FromWorker,
+    Progress,
+    Ready,
+    StartFailed,
+    StepOutput,
+    ToWorker,
+    Warned,
+)
 from engine.worker_process import WorkerProcess
 
 logger = logging.getLogger("mashbox.engine")
 
 _LONGEST_PAUSE_S = 30.0
+# How often a hanging worker is looked for while its longest step lasts.
+_LOOKS = 10
 
 
 class Worker(Protocol):
@@ -29,6 +40,9 @@ class Worker(Protocol):
 
     def send(self, message: ToWorker) -> None:
         """Queue a message for the worker."""
+
+    def kill(self) -> None:
+        """End the process at once, without waiting."""
 
     def stop(self) -> None:
         """End the process; blocks until it is gone."""
@@ -46,11 +60,15 @@ class WorkerListener(Protocol):
     def on_step(self, step: StepOutput) -> None:
         """The worker has done a step."""
 
-    def on_request_failed(self, failed: Failed) -> None:
-        """One request failed; the worker lives."""
+    def on_failed(self, failed: Failed) -> None:
+        """Some requests failed; the worker lives."""
 
     def on_death(self, reason: str) -> None:
         """The worker died; every running request is lost."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the worker has something to do."""
 
 
 StartWorker = Callable[
@@ -76,6 +94,9 @@ class WorkerSupervisor:
         self._closing = False
         self._failed_starts = 0
         self._restart: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._heard_at = time.monotonic()
+        self._hung = False
         self.restarts = 0
         self.started_at = time.monotonic()
         self.load_seconds = 10.0  # a guess until the first worker has been ready
@@ -89,6 +110,7 @@ class WorkerSupervisor:
         """Start the first worker and wait until it is ready; raises ModelError if it fails."""
         self._first_ready = asyncio.get_running_loop().create_future()
         self._spawn()
+        self._look()
         await self._first_ready
 
     def send(self, message: ToWorker) -> None:
@@ -99,8 +121,9 @@ class WorkerSupervisor:
     async def close(self) -> None:
         """Stop the worker and stay stopped."""
         self._closing = True
-        if self._restart:
-            self._restart.cancel()
+        for timer in (self._restart, self._watch):
+            if timer:
+                timer.cancel()
         if self._worker:
             await asyncio.to_thread(self._worker.stop)
 
@@ -115,7 +138,19 @@ class WorkerSupervisor:
             lambda code, lines: _call_soon(loop, self._exited, code, lines),
         )
 
+    def _look(self) -> None:
+        """Kill the worker when it has had work for too long without a word."""
+        limit = self._config.step_seconds
+        now = time.monotonic()
+        if not self._listener.has_work:
+            self._heard_at = now
+        elif self._worker and now - self._heard_at > limit + limit / _LOOKS:
+            self._hung = True
+            self._worker.kill()
+        self._watch = asyncio.get_running_loop().call_later(limit / _LOOKS, self._look)
+
     def _receive(self, message: FromWorker) -> None:
+        self._heard_at = time.monotonic()
         match message:
             case Ready():
                 self._became_ready(message)
@@ -123,10 +158,12 @@ class WorkerSupervisor:
                 self._listener.on_progress(message)
             case StepOutput():
                 self._listener.on_step(message)
-            case Failed(request_id=None):
-                self._fail_start(message.message)
             case Failed():
-                self._listener.on_request_failed(message)
+                self._listener.on_failed(message)
+            case Warned():
+                logger.warning("%s", message.message)
+            case StartFailed():
+                self._fail_start(message.message)
 
     def _became_ready(self, ready: Ready) -> None:
         self.load_seconds = time.monotonic() - self.started_at
@@ -151,7 +188,7 @@ class WorkerSupervisor:
         self._worker = None
         if self._closing:
             return
-        reason = f"The model worker stopped ({_describe(returncode)})."
+        reason = f"The model worker stopped ({self._describe(returncode)})."
         last_words = "\n".join([*last_lines, reason])
         if not self._was_ready:
             return self._fail_start(last_words)
@@ -165,17 +202,19 @@ class WorkerSupervisor:
         self._failed_starts += 1
         self._restart = asyncio.get_running_loop().call_later(pause, self._spawn)
 
+    def _describe(self, returncode: int) -> str:
+        hung, self._hung = self._hung, False
+        if hung:
+            return f"it hung: no step in {self._config.step_seconds:g} s"
+        if returncode >= 0:
+            return f"exit code {returncode}"
+        if returncode == -signal.SIGKILL:
+            return "signal 9, probably out of memory"
+        return f"signal {-returncode}"
+
 
 def _call_soon(
     loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object
 ) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(function, *args)
-
-
-def _describe(returncode: int) -> str:
-    if returncode >= 0:
-        return f"exit code {returncode}"
-    if returncode == -signal.SIGKILL:
-        return "signal 9, probably out of memory"
-    return f"signal {-returncode}"

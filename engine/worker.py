@@ -23,11 +23,13 @@ from engine.messages import (
     Progress,
     Ready,
     Shutdown,
+    StartFailed,
     StepOutput,
     Submit,
     ToWorker,
+    Warned,
 )
-from engine.scheduler import Batch, ModelRunner, RequestFailed, Scheduler
+from engine.scheduler import Batch, ModelRunner, OutOfMemory, RequestFailed, Scheduler
 
 _PR_SET_PDEATHSIG = 1
 
@@ -49,7 +51,7 @@ def run_worker(connection: Connection, config: EngineConfig) -> None:
         try:
             runner, ready = _load(connection, config)
         except Exception as error:
-            connection.send(Failed(_describe(error)))
+            connection.send(StartFailed(_describe(error)))
             return
         connection.send(ready)
         ends, vocab_size = ready.eos_token_ids, runner.vocab_size
@@ -104,26 +106,35 @@ class Worker:
         try:
             self._scheduler.submit(message)
         except EngineError as error:
-            self._outbox.send(Failed(str(error), message.request_id))
+            self._outbox.send(Failed(str(error), (message.request_id,)))
 
     def _step(self) -> None:
         batch = self._scheduler.schedule(time.monotonic())
+        # Sent before the step, which may be the last thing that this process does.
+        if started := self._scheduler.take_started():
+            self._outbox.send(StepOutput(time.monotonic(), started))
         try:
             sampled = self._runner.run(batch)
+        except OutOfMemory as error:
+            return self._shrink(batch, error)
+        except RequestFailed as error:
+            return self._fail(error, [error.request_id])
         except Exception as error:
-            return self._fail(batch, error)
+            # Who is to blame is not known.
+            return self._fail(error, [sequence.request_id for sequence in batch.sequences])
         outputs = self._scheduler.postprocess(batch, sampled)
         self._outbox.send(StepOutput(time.monotonic(), outputs))
 
-    def _fail(self, batch: Batch, error: Exception) -> None:
-        # Who is to blame is known only for RequestFailed; otherwise the whole step is lost.
-        if isinstance(error, RequestFailed):
-            lost = [error.request_id]
+    def _shrink(self, batch: Batch, error: OutOfMemory) -> None:
+        if self._scheduler.shrink(batch):
+            self._outbox.send(Warned(f"{error} The next steps have half as much in them."))
         else:
-            lost = [sequence.request_id for sequence in batch.sequences]
-        for request_id in lost:
+            self._fail(error, [batch.sequences[0].request_id])
+
+    def _fail(self, error: Exception, request_ids: list[str]) -> None:
+        for request_id in request_ids:
             self._scheduler.cancel(request_id)
-            self._outbox.send(Failed(_describe(error), request_id))
+        self._outbox.send(Failed(_describe(error), tuple(request_ids)))
 
 
 def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Ready]:

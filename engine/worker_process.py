@@ -71,6 +71,10 @@ class WorkerProcess:
         """Queue a message; never blocks, and is lost when the worker is dead."""
         self._outbox.put(message)
 
+    def kill(self) -> None:
+        """End the process at once; its end is reported like any other."""
+        self._process.kill()
+
     def stop(self, patience: float = 5.0) -> None:
         """End the process, kindly at first; blocks until it is gone."""
         self._process.terminate()

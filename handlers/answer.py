@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import replace
 from typing import Protocol
 
 from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from engine.errors import EngineError, NotReady, WorkerFailed
+from engine.errors import EngineError, WorkerFailed
 from engine.events import Event, PartStart
 from engine.request import GenerationRequest
-from handlers.disconnect import ClientLeft, unless_disconnected
+from handlers.disconnect import unless_disconnected
 from handlers.encoder import Encoder, KeepsAlive
 from handlers.errors import api_error
 from handlers.sse import EventStream, comment
 
 logger = logging.getLogger("mashbox.answer")
 
-# How long a request that lost its worker waits for the next one.
-RESTART_SECONDS = 120.0
-
 
 class RunningAnswer(Protocol):
-    """One admitted request (see engine.engine.Answer)."""
+    """One admitted request (see engine.answer.Answer)."""
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """Yield its events; raises WorkerFailed."""
+        """Yield the events of the present attempt; raises WorkerFailed when it is lost."""
+
+    def retry(self, error: WorkerFailed) -> None:
+        """Begin the second attempt; raises `error` when that is used up, or another EngineError."""
 
     def close(self) -> None:
         """Free its slot."""
@@ -40,76 +41,88 @@ class GenerationEngine(Protocol):
     async def generate(self, request: GenerationRequest) -> RunningAnswer:
         """Admit a request; raises EngineError."""
 
-    async def wait_until_ready(self, timeout: float) -> None:
-        """Wait for a worker; raises NotReady."""
 
-
-async def answer(
+def answer(
     engine: GenerationEngine,
     request: GenerationRequest,
     new_encoder: Callable[[], Encoder],
     stream: bool,
 ) -> Response:
-    """Admit a request and give its response, streamed or whole.
+    """Give the response that admits a request and answers it, streamed or whole.
 
-    Raises EngineError while the status line can still tell it. A request that loses its worker
+    It raises EngineError while the status line can still tell it. A request that loses its worker
     is sent again once, from the start, if its client has received no output.
     """
-    attempts = _Attempts(engine, request, await engine.generate(request))
-    if stream:
-        encoder = new_encoder()
-        keep_alive = encoder.keep_alive if isinstance(encoder, KeepsAlive) else comment
-        return EventStream(_chunks(attempts, encoder), attempts.close, keep_alive)
-    return _WholeAnswer(attempts, new_encoder)
+    return (_StreamedAnswer if stream else _WholeAnswer)(engine, request, new_encoder)
 
 
-class _Attempts:
-    """A running request, and the one second attempt that it has."""
+class _Answer(Response):
+    """Admits its request only when it is sent: then there is a client that can leave meanwhile."""
+
+    media_type = "application/json"
 
     def __init__(
-        self, engine: GenerationEngine, request: GenerationRequest, running: RunningAnswer
+        self,
+        engine: GenerationEngine,
+        request: GenerationRequest,
+        new_encoder: Callable[[], Encoder],
     ) -> None:
+        super().__init__()
         self._engine = engine
         self._request = request
-        self._running = running
-        self._left = 1
+        self._new_encoder = new_encoder
 
-    @property
-    def request_id(self) -> str:
-        return self._request.id
-
-    def events(self) -> AsyncIterator[Event]:
-        """Iterate over the present attempt; raises WorkerFailed."""
-        return aiter(self._running)
-
-    def close(self) -> None:
-        """Free the slot; must be called however the answer ends."""
-        self._running.close()
-
-    async def again(self, error: WorkerFailed) -> None:
-        """Start the request again once a worker is ready; raises `error` if that is used up."""
-        if not self._left:
-            raise error
-        self._left -= 1
-        # Both attempts have the same id: the lost one must not free the slot of the new one.
-        self.close()
-        logger.info("%s is sent again: %s", self.request_id, error)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; raises EngineError before anything is sent, and ClientLeft."""
+        request = replace(self._request, tenant=scope.get("tenant", ""))
+        running = await unless_disconnected(self._engine.generate(request), receive)
         try:
-            await self._engine.wait_until_ready(RESTART_SECONDS)
-        except NotReady:
-            raise error from None
-        self._running = await self._engine.generate(self._request)
+            response = await self._response(running, receive)
+            await response(scope, receive, send)
+        finally:
+            running.close()
+
+    async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
+        raise NotImplementedError
 
 
-async def _chunks(attempts: _Attempts, encoder: Encoder) -> AsyncGenerator[bytes, None]:
+class _StreamedAnswer(_Answer):
+    """Sends the chunks of the events as they come."""
+
+    async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
+        encoder = self._new_encoder()
+        keep_alive = encoder.keep_alive if isinstance(encoder, KeepsAlive) else comment
+        return EventStream(_chunks(running, self._request.id, encoder), keep_alive)
+
+
+class _WholeAnswer(_Answer):
+    """Folds the events into one JSON body."""
+
+    async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
+        result = await unless_disconnected(self._fold(running), receive)
+        return Response(result.model_dump_json(exclude_unset=True), media_type=self.media_type)
+
+    async def _fold(self, running: RunningAnswer) -> BaseModel:
+        while True:
+            encoder = self._new_encoder()
+            try:
+                async for event in running:
+                    encoder.feed(event)
+                return encoder.result()
+            except WorkerFailed as error:
+                _retry(running, self._request.id, error)
+
+
+async def _chunks(
+    running: RunningAnswer, request_id: str, encoder: Encoder
+) -> AsyncGenerator[bytes, None]:
     output_sent = False
     try:
         for chunk in encoder.start():
             yield chunk
         while True:
             try:
-                async for event in attempts.events():
-                    # A part that has begun cannot begin again.
+                async for event in _parts_with_content(running):
                     output_sent = output_sent or isinstance(event, PartStart)
                     for chunk in encoder.feed(event):
                         yield chunk
@@ -117,40 +130,26 @@ async def _chunks(attempts: _Attempts, encoder: Encoder) -> AsyncGenerator[bytes
             except WorkerFailed as error:
                 if output_sent:
                     raise
-                await attempts.again(error)
+                _retry(running, request_id, error)
     except EngineError as error:
-        logger.error("%s: the stream ended in an error: %s", attempts.request_id, error)
-        for chunk in encoder.fail(api_error(error, attempts.request_id)):
+        logger.error("%s: the stream ended in an error: %s", request_id, error)
+        for chunk in encoder.fail(api_error(error, request_id)):
             yield chunk
 
 
-class _WholeAnswer(Response):
-    """Folds the events into one JSON body."""
+async def _parts_with_content(events: RunningAnswer) -> AsyncGenerator[Event, None]:
+    """Hold the beginning of a part until its first delta: it is no output, but cannot be undone."""
+    beginning: PartStart | None = None
+    async for event in events:
+        if isinstance(event, PartStart):
+            beginning = event
+            continue
+        if beginning:
+            yield beginning
+            beginning = None
+        yield event
 
-    media_type = "application/json"
 
-    def __init__(self, attempts: _Attempts, new_encoder: Callable[[], Encoder]) -> None:
-        super().__init__()
-        self._attempts = attempts
-        self._new_encoder = new_encoder
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; raises EngineError before anything is sent."""
-        try:
-            result = await unless_disconnected(self._fold(), receive)
-        except ClientLeft:
-            return
-        finally:
-            self._attempts.close()
-        body = result.model_dump_json(exclude_unset=True)
-        await Response(body, media_type=self.media_type)(scope, receive, send)
-
-    async def _fold(self) -> BaseModel:
-        while True:
-            encoder = self._new_encoder()
-            try:
-                async for event in self._attempts.events():
-                    encoder.feed(event)
-                return encoder.result()
-            except WorkerFailed as error:
-                await self._attempts.again(error)
+def _retry(running: RunningAnswer, request_id: str, error: WorkerFailed) -> None:
+    running.retry(error)
+    logger.info("%s is sent again: %s", request_id, error)

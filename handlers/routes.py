@@ -89,7 +89,7 @@ class Routes:
         """Answer a conversation."""
         response_id = new_id("chatcmpl-")
         usage = request.stream_options is not None and bool(request.stream_options.include_usage)
-        return await answer(
+        return answer(
             self._engine,
             read_chat_request(request, response_id, self._model_id),
             partial(ChatEncoder, response_id, self._model_id, usage),
@@ -100,7 +100,7 @@ class Routes:
         """Continue a text."""
         response_id = new_id("cmpl-")
         read = read_completion_request(request, response_id, self._model_id)
-        return await answer(
+        return answer(
             self._engine,
             read,
             partial(CompletionEncoder, response_id, self._model_id, read.sampling.seed),
@@ -110,7 +110,7 @@ class Routes:
     async def create_message(self, request: MessagesRequest) -> Response:
         """Answer a conversation in Anthropic's form."""
         response_id = new_id("msg_")
-        return await answer(
+        return answer(
             self._engine,
             read_messages_request(request, response_id),
             partial(MessageEncoder, response_id, first_given(request.model, self._model_id)),
@@ -126,7 +126,7 @@ class Routes:
         """Answer a conversation given as items."""
         tools = offered_tools(request.tools)
         read = read_responses_request(request, new_id("resp_"), self._model_id, tools)
-        return await answer(
+        return answer(
             self._engine,
             read,
             partial(ResponseEncoder, begin_response(request, read, self._model_id), tools),

@@ -48,8 +48,7 @@ def comment() -> bytes:
 class EventStream(Response):
     """Sends `chunks` as they come and ends when the client leaves.
 
-    What `keep_alive` gives is sent in long silences. `on_end` is called in every case: a generator
-    that never began would not run its own `finally`.
+    What `keep_alive` gives is sent in long silences.
     """
 
     media_type = "text/event-stream"
@@ -57,13 +56,11 @@ class EventStream(Response):
     def __init__(
         self,
         chunks: AsyncGenerator[bytes, None],
-        on_end: Callable[[], None],
         keep_alive: Callable[[], bytes] = comment,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._chunks = chunks
-        self._on_end = on_end
         self._keep_alive = keep_alive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +70,6 @@ class EventStream(Response):
         except ClientLeft:
             pass
         finally:
-            self._on_end()
             await self._chunks.aclose()
 
     async def _stream(self, send: Send) -> None:

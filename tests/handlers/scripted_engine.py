@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.config import EngineConfig, ModelSource
 from engine.engine import EngineHealth
-from engine.errors import NotReady, QueueFull
+from engine.errors import QueueFull, WorkerFailed
 from engine.events import (
     Event,
     Finished,
@@ -63,10 +63,12 @@ def text_events(
 
 
 class ScriptedAnswer:
-    """One attempt; `closed` tells whether its slot was freed."""
+    """One request; `closed` tells whether its slot was freed."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = steps
+    def __init__(self, engine: ScriptedEngine) -> None:
+        self._engine = engine
+        self._steps = engine.next_script()
+        self._retried = False
         self.closed = asyncio.Event()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
@@ -79,6 +81,12 @@ class ScriptedAnswer:
             else:
                 yield step
 
+    def retry(self, error: WorkerFailed) -> None:
+        if self._retried:
+            raise error
+        self._retried = True
+        self._steps = self._engine.next_script()
+
     def close(self) -> None:
         self.closed.set()
 
@@ -86,13 +94,12 @@ class ScriptedAnswer:
 class ScriptedEngine:
     """Plays one script per attempt, the last one for all that follow; implements ServedEngine.
 
-    A script that is an exception refuses the request. `restarts` tells whether a lost worker
-    comes back.
+    A script that is an exception refuses the attempt.
     """
 
-    def __init__(self, *scripts: Sequence[Step] | Exception, restarts: bool = True) -> None:
+    def __init__(self, *scripts: Sequence[Step] | Exception) -> None:
         self._scripts = scripts or (text_events("Hello"),)
-        self._restarts = restarts
+        self.attempts = 0
         self.config = EngineConfig(ModelSource(MODEL_ID, Path("/models/tiny.gguf")), ctx=512)
         self.stats = EngineStats(self.config.ctx)
         self.loaded: Ready | None = LOADED
@@ -102,12 +109,17 @@ class ScriptedEngine:
         self.answers: list[ScriptedAnswer] = []
 
     async def generate(self, request: GenerationRequest) -> ScriptedAnswer:
-        script = self._scripts[min(len(self.requests), len(self._scripts) - 1)]
         self.requests.append(request)
+        self.answers.append(ScriptedAnswer(self))
+        return self.answers[-1]
+
+    def next_script(self) -> Sequence[Step]:
+        """Give the steps of the next attempt, or refuse it."""
+        script = self._scripts[min(self.attempts, len(self._scripts) - 1)]
+        self.attempts += 1
         if isinstance(script, Exception):
             raise script
-        self.answers.append(ScriptedAnswer(script))
-        return self.answers[-1]
+        return script
 
     async def count_tokens(self, prompt: ChatPrompt) -> int:
         """Count words, or refuse as the first script does; counting never waits in a queue."""
@@ -116,10 +128,6 @@ class ScriptedEngine:
             raise refusal
         self.counted.append(prompt)
         return sum(len(message.content.split()) for message in prompt.messages)
-
-    async def wait_until_ready(self, timeout: float) -> None:
-        if not self._restarts:
-            raise NotReady("The worker does not come back.")
 
     def health(self) -> EngineHealth:
         return self.state

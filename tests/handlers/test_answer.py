@@ -14,14 +14,20 @@ from handlers import sse
 from handlers.answer import answer
 from handlers.chat_encoder import ChatEncoder
 from handlers.errors import ErrorBoundary
-from tests.handlers.asgi import Connection, sse_events
-from tests.handlers.scripted_engine import STARTED, Hold, ScriptedEngine, Step, text_events
+from tests.handlers.asgi import Connection, http_scope, sse_events
+from tests.handlers.scripted_engine import (
+    STARTED,
+    Hold,
+    ScriptedAnswer,
+    ScriptedEngine,
+    Step,
+    text_events,
+)
 
 LOST = WorkerFailed("The worker died.")
 REQUEST = GenerationRequest("chatcmpl-1", ChatPrompt(()), SamplingParams(seed=7))
-BEFORE_OUTPUT: list[list[Step]] = [[LOST], [STARTED, LOST]]
+BEFORE_OUTPUT: list[list[Step]] = [[LOST], [STARTED, LOST], [STARTED, PartStart(0, "text"), LOST]]
 AFTER_OUTPUT: list[Step] = [STARTED, PartStart(0, "text"), PartDelta(0, "Hel"), LOST]
-BEGUN: list[Step] = [STARTED, PartStart(0, "tool_call", "ring", "k"), LOST]
 both = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 
@@ -32,12 +38,12 @@ class Exchange:
         self.engine = engine
         self.connection = Connection()
         self._stream = stream
-        self._new_encoder: Callable[[], ChatEncoder] = partial(
+        self.new_encoder: Callable[[], ChatEncoder] = partial(
             ChatEncoder, REQUEST.id, "served", False
         )
 
     async def run(self) -> Exchange:
-        response = await answer(self.engine, REQUEST, self._new_encoder, self._stream)
+        response = answer(self.engine, REQUEST, self.new_encoder, self._stream)
         await self.connection.serve(ErrorBoundary(response))
         assert self.engine.all_closed
         return self
@@ -63,8 +69,8 @@ class Exchange:
         return error
 
 
-async def run(stream: bool, *scripts: list[Step] | Exception, restarts: bool = True) -> Exchange:
-    return await Exchange(ScriptedEngine(*scripts, restarts=restarts), stream).run()
+async def run(stream: bool, *scripts: list[Step] | Exception) -> Exchange:
+    return await Exchange(ScriptedEngine(*scripts), stream).run()
 
 
 @both
@@ -80,11 +86,12 @@ async def test_an_answer_is_sent_and_its_slot_freed(stream: bool) -> None:
 async def test_a_request_lost_before_output_is_sent_again(lost: list[Step], stream: bool) -> None:
     done = await run(stream, lost, text_events("Hel", "lo"))
     assert done.text == "Hello"
-    assert done.engine.requests == [REQUEST, REQUEST]
+    assert done.engine.attempts == 2
+    assert done.engine.requests == [REQUEST]
 
 
 async def test_a_second_attempt_does_not_repeat_the_preamble() -> None:
-    again = await run(True, [STARTED, LOST], text_events("Hello"))
+    again = await run(True, BEFORE_OUTPUT[-1], text_events("Hello"))
     once = await run(True, text_events("Hello"))
 
     def deltas(done: Exchange) -> list[object]:
@@ -95,21 +102,15 @@ async def test_a_second_attempt_does_not_repeat_the_preamble() -> None:
 
 async def test_a_stream_lost_after_output_is_not_sent_again() -> None:
     done = await run(True, AFTER_OUTPUT, text_events("Hello"))
-    assert len(done.engine.requests) == 1
+    assert done.engine.attempts == 1
     assert done.text == "Hel"
     assert (done.error["type"], done.error["request_id"]) == ("server_error", "chatcmpl-1")
-
-
-async def test_a_stream_lost_after_a_call_was_named_is_not_sent_again() -> None:
-    done = await run(True, BEGUN, text_events("Hello"))
-    assert len(done.engine.requests) == 1
-    assert done.error["type"] == "server_error"
 
 
 async def test_a_whole_answer_lost_in_the_middle_is_sent_again_from_the_start() -> None:
     done = await run(False, AFTER_OUTPUT, text_events("Bye"))
     assert done.text == "Bye"
-    assert len(done.engine.requests) == 2
+    assert done.engine.attempts == 2
 
 
 @both
@@ -118,7 +119,7 @@ async def test_a_second_loss_is_an_error(
     stream: bool, second: list[Step], caplog: pytest.LogCaptureFixture
 ) -> None:
     done = await run(stream, [LOST], second, text_events("never"))
-    assert len(done.engine.requests) == 2
+    assert done.engine.attempts == 2
     assert done.connection.status == (200 if stream else 500)
     assert done.connection.complete
     message = done.error["message"] or ""
@@ -133,13 +134,6 @@ async def test_a_failed_stream_s_log_line_carries_the_id_that_its_chunk_names(
 ) -> None:
     done = await run(True, AFTER_OUTPUT)
     assert any((done.error["request_id"] or "x") in r.message for r in caplog.records)
-
-
-@both
-async def test_without_a_new_worker_the_request_fails(stream: bool) -> None:
-    done = await run(stream, [LOST], restarts=False)
-    assert len(done.engine.requests) == 1
-    assert done.error["type"] == "server_error"
 
 
 @both
@@ -158,24 +152,12 @@ async def test_a_refused_second_attempt_ends_in_its_own_error(
 
 
 @both
-async def test_a_lost_attempt_is_closed_before_the_next_one_begins(stream: bool) -> None:
-    hold = Hold()
-    exchange = Exchange(ScriptedEngine([LOST], [hold, *text_events("Hello")]), stream)
-    running = exchange.begin()
-    await hold.reached.wait()
-    first, second = exchange.engine.answers
-    assert first.closed.is_set() and not second.closed.is_set()
-    hold.released.set()
-    assert (await running).text == "Hello"
-
-
-@both
 @pytest.mark.parametrize("refusal", [NotReady("Loading."), QueueFull("Full.", 1, False)])
 async def test_a_refusal_comes_out_before_the_response_begins(
     stream: bool, refusal: EngineError
 ) -> None:
-    with pytest.raises(type(refusal)):
-        await run(stream, refusal)
+    done = await run(stream, refusal)
+    assert done.connection.status == (503 if isinstance(refusal, NotReady) else 429)
 
 
 async def test_a_stream_begins_before_its_first_event() -> None:
@@ -221,24 +203,40 @@ async def test_a_client_that_leaves_during_the_second_attempt_frees_its_slot(str
     await hold.reached.wait()
     exchange.connection.left.set()
     await running
-    assert [a.closed.is_set() for a in exchange.engine.answers] == [True, True]
+    assert [a.closed.is_set() for a in exchange.engine.answers] == [True]
 
 
 @both
-async def test_a_client_that_leaves_while_no_worker_runs_ends_the_wait(stream: bool) -> None:
-    waiting = asyncio.Event()
+async def test_a_client_that_leaves_before_it_is_admitted_ends_the_preparation(
+    stream: bool,
+) -> None:
+    preparing, ended = asyncio.Event(), asyncio.Event()
 
-    class Restarting(ScriptedEngine):
-        async def wait_until_ready(self, timeout: float) -> None:
-            waiting.set()
-            await asyncio.Event().wait()
+    class Preparing(ScriptedEngine):
+        async def generate(self, request: GenerationRequest) -> ScriptedAnswer:
+            preparing.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            raise AssertionError
 
-    exchange = Exchange(Restarting([LOST]), stream)
+    exchange = Exchange(Preparing(), stream)
     running = exchange.begin()
-    await waiting.wait()
+    await preparing.wait()
     exchange.connection.left.set()
     await running
-    assert len(exchange.engine.requests) == 1
+    assert ended.is_set() and exchange.connection.messages == []
+
+
+@both
+async def test_the_tenant_that_the_guard_found_is_the_requests(stream: bool) -> None:
+    engine = ScriptedEngine()
+    exchange = Exchange(engine, stream)
+    await exchange.connection.serve(
+        answer(engine, REQUEST, exchange.new_encoder, stream), {**http_scope(), "tenant": "blue"}
+    )
+    assert [request.tenant for request in engine.requests] == ["blue"]
 
 
 async def test_a_client_that_left_before_the_stream_began_frees_its_slot() -> None:

@@ -9,7 +9,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from engine.engine import EngineHealth
-from engine.errors import ContextOverflow, NotReady, QueueFull, WorkerFailed
+from engine.errors import ContextOverflow, NotReady, QueueFull
 from engine.events import FinishReason
 from engine.request import ChatPrompt, Message
 from generated.routes import OPERATIONS
@@ -177,15 +177,6 @@ async def test_each_answer_has_its_own_id_and_seed() -> None:
     first, second = engine.requests
     assert first.id != second.id
     assert first.sampling.seed != second.sampling.seed
-
-
-@pytest.mark.parametrize("stream", [True, False])
-async def test_a_retry_uses_the_same_seed(stream: bool) -> None:
-    engine = ScriptedEngine([WorkerFailed("died")], text_events("Hello"))
-    response = await chat(engine, stream=stream)
-    assert response.status_code == 200
-    first, second = engine.requests
-    assert first == second
 
 
 @pytest.mark.parametrize("stream", [True, False])

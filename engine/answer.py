@@ -1,0 +1,89 @@
+"""One admitted request, from its first attempt to its last event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+from engine.errors import EngineError, WorkerFailed
+from engine.events import Event
+from engine.generation import Generation
+from engine.messages import SequenceOutput, Submit
+
+
+class AnswerOwner(Protocol):
+    """Who runs an answer (see engine.engine.Engine)."""
+
+    def send_again(self, answer: Answer) -> None:
+        """Run it from the start; raises EngineError when nothing runs any more."""
+
+    def close_answer(self, answer: Answer) -> None:
+        """Forget it and free its slot; harmless when that is done."""
+
+
+class Answer:
+    """An iterator of one request's events, ended by `Finished` or an exception."""
+
+    def __init__(
+        self,
+        submit: Submit,
+        tenant: str,
+        new_generation: Callable[[], Generation],
+        owner: AnswerOwner,
+    ) -> None:
+        self.submit = submit
+        self.tenant = tenant
+        self.tokens = 0
+        self._new_generation = new_generation
+        self._generation = new_generation()
+        self._events: asyncio.Queue[Event | EngineError] = asyncio.Queue()
+        self._owner = owner
+        self._retried = False
+
+    @property
+    def request_id(self) -> str:
+        """The request's id."""
+        return self.submit.request_id
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last event is out; a stop string may end the text before the worker knows."""
+        return self._generation.finished
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """Yield the events; raises WorkerFailed when the attempt is lost, or another EngineError.
+
+        After `retry` a new iterator yields those of the second attempt.
+        """
+        while not (self._generation.finished and self._events.empty()):
+            event = await self._events.get()
+            if isinstance(event, EngineError):
+                raise event
+            yield event
+
+    def retry(self, error: WorkerFailed) -> None:
+        """Run a request again, from the start, that `error` ended; raises `error` the second time.
+
+        Only for a request whose client has received nothing of the answer. It passes by the queue's
+        limits, which it has passed before.
+        """
+        if self._retried:
+            raise error
+        self._retried = True
+        self._generation = self._new_generation()
+        self._owner.send_again(self)
+
+    def close(self) -> None:
+        """Free the request's slot; must be called however the answer ends, harmless when over."""
+        self._owner.close_answer(self)
+
+    def push(self, at: float, output: SequenceOutput) -> None:
+        """Turn what one step gave into events."""
+        self.tokens = output.completion_tokens
+        for event in self._generation.push(at, output):
+            self._events.put_nowait(event)
+
+    def fail(self, error: EngineError) -> None:
+        """End the iterator with `error`."""
+        self._events.put_nowait(error)

@@ -1,0 +1,141 @@
+"""The dispatcher: which of the admitted requests the worker has, also after it has died."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from engine.admission import Admission
+from engine.answer import Answer
+
+
+class Dispatcher:
+    """Hands requests to the worker one by one, so that the order is decided as late as possible.
+
+    The worker has what runs and one request more, which takes the next slot without a round trip.
+    Requests that ran when a step or the worker died are suspects: each runs alone until it has come
+    further than it was then. So the one to blame dies alone the second time.
+    Belongs to the event loop's thread.
+    """
+
+    def __init__(self, slots: int, send: Callable[[Answer], None]) -> None:
+        self._admission = Admission(slots)
+        self._send = send
+        self._answers: dict[str, Answer] = {}
+        self._sent: Answer | None = None
+        self._running: dict[str, Answer] = {}
+        self._suspects: deque[Answer] = deque()
+        self._suspect: Answer | None = None
+        self._died_at: dict[str, int] = {}
+        self._open = False
+
+    @property
+    def running(self) -> int:
+        """Requests that hold a slot."""
+        return self._admission.running
+
+    @property
+    def waiting(self) -> int:
+        """Requests admitted that hold no slot."""
+        return self._admission.waiting
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the worker has something to do."""
+        return self._sent is not None or bool(self._running)
+
+    def answers(self) -> list[Answer]:
+        """All admitted requests."""
+        return list(self._answers.values())
+
+    def get(self, request_id: str) -> Answer | None:
+        """The admitted request with this id."""
+        return self._answers.get(request_id)
+
+    def is_running(self, answer: Answer) -> bool:
+        """Whether it holds a slot."""
+        return answer.request_id in self._running
+
+    def enter(self, answer: Answer) -> None:
+        """Admit a request; raises QueueFull."""
+        self._admission.enter(answer.request_id, answer.tenant)
+        self._answers[answer.request_id] = answer
+        self._pump()
+
+    def leave(self, answer: Answer) -> bool:
+        """Forget a request; returns whether it was there."""
+        if self._answers.pop(answer.request_id, None) is None:
+            return False
+        self._admission.leave(answer.request_id)
+        self._died_at.pop(answer.request_id, None)
+        if answer in self._suspects:
+            self._suspects.remove(answer)
+        self._forget_in_worker(answer)
+        self._pump()
+        return True
+
+    def open(self) -> None:
+        """A worker is ready."""
+        self._open = True
+        self._pump()
+
+    def started(self, answer: Answer) -> None:
+        """The request has taken a slot and is in the step that begins now."""
+        self._running[answer.request_id] = answer
+        self._admission.started(answer.request_id)
+        if self._sent is answer:
+            self._sent = None
+        self._pump()
+
+    def advanced(self, answer: Answer) -> None:
+        """The request has a token more; a suspect beyond the place where it died is cleared."""
+        if answer is self._suspect and answer.tokens > self._died_at[answer.request_id]:
+            self._suspect = None
+            self._pump()
+
+    def worker_died(self) -> list[Answer]:
+        """Close until the next worker is ready; returns the requests that ran.
+
+        The one that was sent but did not run waits on.
+        """
+        self._open = False
+        if sent := self._sent:
+            self._forget_in_worker(sent)
+            if sent.request_id in self._died_at:
+                self._suspects.appendleft(sent)
+            else:
+                self._admission.put_back(sent.request_id)
+        return list(self._running.values())
+
+    def lost(self, answer: Answer) -> None:
+        """An attempt is over without an answer; the request waits for `again` or `leave`."""
+        self._died_at[answer.request_id] = answer.tokens
+        self._admission.stopped(answer.request_id)
+        self._forget_in_worker(answer)
+
+    def again(self, answer: Answer) -> None:
+        """Run a lost request again, before all that wait."""
+        self._suspects.append(answer)
+        self._pump()
+
+    def _forget_in_worker(self, answer: Answer) -> None:
+        self._running.pop(answer.request_id, None)
+        if self._sent is answer:
+            self._sent = None
+        if self._suspect is answer:
+            self._suspect = None
+
+    def _pump(self) -> None:
+        if self._open and self._sent is None and self._suspect is None:
+            self._sent = self._next()
+            if self._sent:
+                self._send(self._sent)
+
+    def _next(self) -> Answer | None:
+        if not self._suspects:
+            request_id = self._admission.next()
+            return self._answers[request_id] if request_id else None
+        if self._running:
+            return None  # a suspect waits until it can run alone
+        self._suspect = self._suspects.popleft()
+        return self._suspect
