@@ -16,7 +16,6 @@ from handlers.disconnect import ClientLeft, unless_disconnected
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE_SECONDS = 15.0
-SEND_SECONDS = 30.0
 
 
 class TypedEvent(Protocol):
@@ -64,7 +63,7 @@ class EventStream(Response):
         self._keep_alive = keep_alive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the whole stream; a client that leaves or stalls only ends it."""
+        """Send the whole stream; a client that leaves only ends it."""
         try:
             await unless_disconnected(self._stream(send), receive)
         except ClientLeft:
@@ -75,15 +74,11 @@ class EventStream(Response):
     async def _stream(self, send: Send) -> None:
         wire = _Wire(send, self._keep_alive)
         await wire.start(self.status_code, self.raw_headers)
-        watcher = asyncio.ensure_future(wire.watch(asyncio.current_task()))
+        watcher = asyncio.ensure_future(wire.fill_silences())
         try:
             async for chunk in self._chunks:
                 await wire.send(chunk)
             await wire.end()
-        except asyncio.CancelledError:
-            if not wire.stalled:
-                raise
-            raise ClientLeft from None
         finally:
             watcher.cancel()
 
@@ -95,9 +90,7 @@ class _Wire:
         self._send = send
         self._keep_alive = keep_alive
         self._lock = asyncio.Lock()
-        self._sending_since: float | None = None
         self._last_sent = time.monotonic()
-        self.stalled = False
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
@@ -110,28 +103,12 @@ class _Wire:
 
     async def _body(self, chunk: bytes, more: bool) -> None:
         async with self._lock:
-            self._sending_since = time.monotonic()
             await self._send({"type": "http.response.body", "body": chunk, "more_body": more})
-            self._last_sent, self._sending_since = time.monotonic(), None
+            self._last_sent = time.monotonic()
 
-    async def watch(self, sender: asyncio.Task[None] | None) -> None:
-        """Keep a silent stream alive; cancel the sender when the client reads nothing."""
-        while not await self._stalls():
+    async def fill_silences(self) -> None:
+        """Send a sign of life into each long silence."""
+        while True:
+            if time.monotonic() - self._last_sent >= KEEP_ALIVE_SECONDS:
+                await self.send(self._keep_alive())
             await asyncio.sleep(KEEP_ALIVE_SECONDS / 3)
-        self.stalled = True
-        if sender:
-            sender.cancel()
-
-    async def _stalls(self) -> bool:
-        """Send what a silence needs; tell whether the client reads nothing."""
-        now = time.monotonic()
-        if self._sending_since is not None:
-            return now - self._sending_since >= SEND_SECONDS
-        if now - self._last_sent >= KEEP_ALIVE_SECONDS:
-            # Nobody watches the watcher: its own send is timed here.
-            try:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await self.send(self._keep_alive())
-            except TimeoutError:
-                return True
-        return False

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import signal
 import socket
 from collections.abc import Generator
@@ -16,10 +17,14 @@ from starlette.types import ASGIApp
 
 from engine.engine import Engine
 from mashbox.console import Console
+from mashbox.http_protocol import READ_SECONDS, LimitedHttp
 
 DRAIN_SECONDS = 10.0
 # What a connection may still need once its answer is out.
 _CLOSE_SECONDS = 2
+# Longer than clients and proxies keep idle connections, so that none closes under a request.
+_IDLE_SECONDS = 75
+_OPEN_FILES = 65_536
 
 
 class AddressInUse(Exception):
@@ -31,6 +36,7 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _end_dead_connections(sock)
     try:
         sock.bind((host, port))
         # Another process may be bound without listening; only this tells.
@@ -41,6 +47,29 @@ def bind(host: str, port: int) -> socket.socket:
             raise
         raise AddressInUse(_in_use(host, port)) from None
     return sock
+
+
+def _end_dead_connections(sock: socket.socket) -> None:
+    """Have the kernel end connections whose peer is gone or reads nothing; accepted ones inherit.
+
+    The kernel's buffers hide a client that reads nothing from everybody else.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    seconds = int(READ_SECONDS)
+    options = {"TCP_USER_TIMEOUT": seconds * 1000, "TCP_KEEPIDLE": seconds, "TCP_KEEPINTVL": 10}
+    for name, value in options.items():
+        # Not every system has each of them.
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def allow_many_connections() -> None:
+    """Raise the soft limit on open files, which is 1,024 on many systems, to the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _in_use(host: str, port: int) -> str:
@@ -86,6 +115,7 @@ class _Signals:
 
 async def serve(app: ASGIApp, engine: Engine, sock: socket.socket, console: Console) -> None:
     """Serve until a signal; raises ModelError when the model cannot be loaded."""
+    allow_many_connections()
     signals = _Signals(console)
     server = _Uvicorn(_uvicorn_config(app))
     serving = asyncio.create_task(server.serve(sockets=[sock]))
@@ -120,10 +150,12 @@ async def _load(engine: Engine, console: Console, stop: asyncio.Event) -> bool:
 def _uvicorn_config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=LimitedHttp,
         log_config=None,
         access_log=False,
         server_header=False,
         ws="none",
         lifespan="on",
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_CLOSE_SECONDS,
     )

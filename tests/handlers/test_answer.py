@@ -10,7 +10,6 @@ import pytest
 from engine.errors import EngineError, NotReady, QueueFull, WorkerFailed
 from engine.events import PartDelta, PartEnd, PartStart
 from engine.request import ChatPrompt, GenerationRequest, SamplingParams
-from handlers import sse
 from handlers.answer import answer
 from handlers.chat_encoder import ChatEncoder
 from handlers.errors import ErrorBoundary
@@ -247,19 +246,6 @@ async def test_a_client_that_left_before_the_stream_began_frees_its_slot() -> No
     exchange.connection.left.set()
     await running
     assert exchange.connection.messages == []
-
-
-async def test_a_reader_that_stalls_frees_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.003)
-    monkeypatch.setattr(sse, "SEND_SECONDS", 0.01)
-    hold = Hold()
-    exchange = Exchange(ScriptedEngine([hold, *text_events("Hello")]), stream=True)
-    running = exchange.begin()
-    await hold.reached.wait()
-    exchange.connection.reading.clear()
-    hold.released.set()
-    await running
-    assert not exchange.connection.complete
 
 
 @both

@@ -37,7 +37,6 @@ class Chunks:
 @pytest.fixture
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.003)
-    monkeypatch.setattr(sse, "SEND_SECONDS", 0.01)
 
 
 def test_an_event_is_one_line_of_the_fields_that_were_set() -> None:
@@ -159,29 +158,6 @@ async def test_no_comment_is_sent_before_its_time(monkeypatch: pytest.MonkeyPatc
     await connection.serve(chunks.stream())
     assert connection.body == b"onetwo"
     assert set(naps) == {5.0}
-
-
-@pytest.mark.usefixtures("brisk")
-async def test_a_client_that_reads_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "KEEP_ALIVE_SECONDS", 0.012)
-    chunks, connection = Chunks(b"one", b"two"), Connection()
-    serving = asyncio.ensure_future(connection.serve(chunks.stream()))
-    await chunks.waiting.wait()
-    connection.reading.clear()
-    chunks.go.set()
-    await serving
-    assert chunks.cleaned
-    assert connection.body.replace(KEEP_ALIVE, b"") == b"one"
-
-
-@pytest.mark.usefixtures("brisk")
-async def test_a_client_that_takes_no_comment_is_left_too() -> None:
-    chunks, connection = Chunks(b"one", b"two"), Connection()
-    serving = asyncio.ensure_future(connection.serve(chunks.stream()))
-    await chunks.waiting.wait()
-    connection.reading.clear()
-    await serving
-    assert chunks.cleaned
 
 
 @pytest.mark.usefixtures("brisk")

@@ -1,0 +1,208 @@
+"""HTTP/1.1 below the application: uvicorn's protocol with limits on size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from handlers.errors import ApiError, bad_request, is_messages
+
+MAX_TARGET_BYTES = 8 * 2**10
+MAX_HEAD_BYTES = 64 * 2**10
+
+# How long a client may keep silent while it owes a request, and may leave an answer unread.
+REQUEST_SECONDS = 30.0
+READ_SECONDS = 30.0
+# A refused client may still be sending; closed under it, the refusal would be lost on its way.
+_LINGER_SECONDS = 2.0
+
+_MALFORMED = bad_request("The request is not valid HTTP/1.1; send it with an HTTP client.", None)
+_LONG_TARGET = ApiError(
+    414, f"The request target is longer than {MAX_TARGET_BYTES} bytes; send a shorter one."
+)
+_LARGE_HEAD = ApiError(
+    431, f"The headers are larger than {MAX_HEAD_BYTES // 2**10} KiB; send fewer or shorter ones."
+)
+_STALLED = ApiError(
+    408, f"No byte of the body came for {REQUEST_SECONDS:.0f} seconds; send the request again."
+)
+
+
+class LimitedHttp(HttpToolsProtocol):
+    """One connection whose client can be neither endless, nor silent, nor deaf.
+
+    What is wrong with a request before the application sees it is answered here, in the shape of
+    its route's errors. A client that closes its sending side has left, as uvicorn has it.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.url = b""
+        self._fault = _MALFORMED
+        self._refused = False
+        self._head_bytes = 0
+        self._pending_bytes = 0
+        self._unread_bytes = 0
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
+
+    # Connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._expect_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop all clocks."""
+        self._expect_nothing()
+        self._stop_read_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; refuse what is no HTTP, or leads to nothing for too long."""
+        if self._refused:
+            return
+        self._unset_keepalive_if_required()
+        # Reset by every step forward: what is left are unfinished headers, trailers and the like.
+        self._pending_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # The application refuses upgrades; the parser reads nothing behind one.
+            self.cycle.keep_alive = False
+        except httptools.HttpParserError:
+            self._refuse(self._fault)
+            return
+        if self._pending_bytes > MAX_HEAD_BYTES:
+            self._refuse(_LARGE_HEAD)
+        elif self._in_body():
+            self._expect_more()
+
+    # Parser
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._head_bytes = self._pending_bytes = 0
+        self._expect_more()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        super().on_url(url)
+        if len(self.url) > MAX_TARGET_BYTES:
+            self._stop_parser(_LONG_TARGET)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header or a trailer."""
+        super().on_header(name, value)
+        self._head_bytes += len(name) + len(b": ") + len(value) + len(b"\r\n")
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._stop_parser(_LARGE_HEAD)
+
+    def on_headers_complete(self) -> None:
+        """Start the application."""
+        super().on_headers_complete()
+        self._pending_bytes = 0
+        self._expect_more()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        super().on_body(body)
+        self._pending_bytes = 0
+
+    def on_message_complete(self) -> None:
+        """Owe the client an answer."""
+        super().on_message_complete()
+        self._pending_bytes = 0
+        self._expect_nothing()
+
+    def _stop_parser(self, fault: ApiError) -> None:
+        self._fault = fault
+        raise ValueError(fault.message)
+
+    # Clients that send too little
+
+    def _expect_more(self) -> None:
+        self._expect_nothing()
+        self._request_timer = self.loop.call_later(REQUEST_SECONDS, self._request_stalled)
+
+    def _expect_nothing(self) -> None:
+        if self._request_timer:
+            self._request_timer.cancel()
+            self._request_timer = None
+
+    def _request_stalled(self) -> None:
+        if self.flow.read_paused:
+            # It is the application that takes nothing.
+            self._expect_more()
+        elif self._in_body() and not self.cycle.response_complete:
+            self._refuse(_STALLED)
+        else:
+            self.transport.close()
+
+    def _in_body(self) -> bool:
+        return self.cycle is not None and self.cycle.more_body
+
+    # Clients that take too little
+
+    def pause_writing(self) -> None:
+        """Begin to wait until the client reads."""
+        super().pause_writing()
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._read_timer = self.loop.call_later(READ_SECONDS, self._reading_stalled)
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        super().resume_writing()
+        self._stop_read_timer()
+
+    def _stop_read_timer(self) -> None:
+        if self._read_timer:
+            self._read_timer.cancel()
+            self._read_timer = None
+
+    def _reading_stalled(self) -> None:
+        unread = self.transport.get_write_buffer_size()
+        if unread >= self._unread_bytes:
+            self.transport.abort()
+            return
+        self._unread_bytes = unread
+        self._read_timer = self.loop.call_later(READ_SECONDS, self._reading_stalled)
+
+    # Refusals
+
+    def _refuse(self, error: ApiError) -> None:
+        """Answer with `error` if the client can tell what it answers, and end the connection."""
+        self._refused = True
+        self._expect_nothing()
+        if self._owes_nothing_else():
+            self.transport.write(self._render(error))
+        if self.cycle:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+
+    def _owes_nothing_else(self) -> bool:
+        if self.cycle is None or self.cycle.response_complete:
+            return True
+        return self._in_body() and not self.cycle.response_started and not self.pipeline
+
+    def _render(self, error: ApiError) -> bytes:
+        messages = is_messages(self.url.partition(b"?")[0].decode("latin-1"))
+        response = error.anthropic_response() if messages else error.response()
+        request_id = b"req_" + secrets.token_hex(8).encode()
+        names = [b"x-request-id"] + [b"request-id"] * messages
+        headers = [
+            *self.server_state.default_headers,
+            *response.raw_headers,
+            *((name, request_id) for name in names),
+            (b"connection", b"close"),
+        ]
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        return STATUS_LINE[response.status_code] + lines + b"\r\n" + bytes(response.body)
