@@ -39,6 +39,8 @@ class PydanticBody:
         model = parse_body(self._model, await _read(receive))
         context = scope.setdefault("extensions", {}).setdefault("connexion_context", {})
         context[BODY_ARGUMENT] = model
+        if record := scope.get("record"):
+            record.read_body(model)
         return receive, scope
 
 

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handlers.access import LOOPBACK_NAMES, AccessGuard, RequestIds
 from handlers.body import PydanticBody
 from handlers.errors import ErrorBoundary
+from handlers.request_log import RequestLog
 from handlers.routes import Routes, ServedEngine
 
 # Of connexion's stack only what serves: errors, documents and access are ours.
@@ -45,7 +46,7 @@ def create_app(engine: ServedEngine, hosts: Iterable[str] = LOOPBACK_NAMES) -> A
         validator_map={"body": {"application/json": PydanticBody}},
     )
     guard = AccessGuard(connexion, hosts)
-    http = RequestIds(ErrorBoundary(guard))
+    http = RequestIds(RequestLog(ErrorBoundary(guard)))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await (http if scope["type"] == "http" else connexion)(scope, receive, send)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import re
 import signal
 from enum import StrEnum
@@ -13,6 +14,7 @@ import typer
 
 from engine.model_format import FORMATS
 from mashbox import __version__
+from mashbox.logs import LogFormat, set_up_logging
 
 # Everything heavy is imported where it is used: `mashbox --help` answers at once.
 
@@ -138,6 +140,19 @@ Script = Annotated[
         rich_help_panel="Model",
     ),
 ]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option(help="How log lines are written.", rich_help_panel="Logs")
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Log polls of health and metrics too.", rich_help_panel="Logs"
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="Log warnings and errors only.", rich_help_panel="Logs"),
+]
 
 
 @app.command(epilog="Example: mashbox run smollm2-135m --port 9000")
@@ -151,15 +166,19 @@ def run(  # noqa: PLR0913 - one parameter an option
     dtype: DtypeOption = Dtype.auto,
     tool_format: ToolFormat = None,
     script: Script = None,
+    log_format: LogFormatOption = LogFormat.text,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Load a model and serve it."""
-    from mashbox.console import Console, set_up_logging
+    from mashbox.console import Console
     from mashbox.start import ModelOptions, StartError, start
 
-    set_up_logging()
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
+    set_up_logging(log_format, level)
     # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Console()
+    console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     options = ModelOptions(ctx, slots, device, dtype.value, tool_format, script)
     try:
         start(console, model, host, port, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import time
 from datetime import timedelta
 from typing import Any
@@ -16,32 +15,46 @@ from rich.text import Text
 from engine.engine import Engine
 from engine.messages import Progress as WorkerProgress
 
+logger = logging.getLogger("mashbox.console")
+
 _CURL = """  curl -s {url}/v1/chat/completions \\
     -H 'Content-Type: application/json' \\
     -d '{{"messages": [{{"role": "user", "content": "Name three planets."}}]}}'"""
 
 
 class Console:
-    """Everything goes to standard error, so that standard output stays free for pipes."""
+    """Everything goes to standard error, so that standard output stays free for pipes.
 
-    def __init__(self) -> None:
+    A `quiet` one shows errors only. With `as_log` all lines are log records: nothing stands between
+    the log's lines that a program reading them would not understand.
+    """
+
+    def __init__(self, quiet: bool = False, as_log: bool = False) -> None:
         self._rich = RichConsole(stderr=True, highlight=False, soft_wrap=True)
         dumb = os.environ.get("TERM") == "dumb"
-        self._fancy = self._rich.is_terminal and not dumb
+        self._fancy = self._rich.is_terminal and not (dumb or quiet or as_log)
         self._bars = _Bars(self._rich) if self._fancy else None
+        self._quiet = quiet
+        self._as_log = as_log
         self._seen_stages: set[str] = set()
         self._starting = True
         self._started = time.monotonic()
 
     def line(self, text: str) -> None:
         """Print one line; bars, if any, stay below it."""
-        stamp = "" if self._fancy else time.strftime("%Y-%m-%d %H:%M:%S ")
-        self._rich.print(Text(stamp + text))
+        if self._as_log:
+            logger.info("%s", text.strip())
+        elif not self._quiet:
+            stamp = "" if self._fancy else time.strftime("%Y-%m-%d %H:%M:%S ")
+            self._rich.print(Text(stamp + text))
 
     def error(self, text: str) -> None:
         """Print what went wrong."""
         self.clear()
-        self._rich.print(Text(text, style="red" if self._fancy else ""))
+        if self._as_log:
+            logger.error("%s", text)
+        else:
+            self._rich.print(Text(text, style="red" if self._fancy else ""))
 
     def clear(self) -> None:
         """Remove the bars."""
@@ -124,14 +137,3 @@ class _Bars:
 
 def _amount(stage: str, count: int) -> str:
     return f"{count}" if stage == "warm-up" else f"{count / 1e6:.0f} MB"
-
-
-def set_up_logging() -> None:
-    """Send log records to standard error, ours from INFO, others' from WARNING."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
-    )
-    logging.getLogger("mashbox").setLevel(logging.INFO)

@@ -1,0 +1,156 @@
+"""One log line a request, written when it is over; never a key, never a word of a prompt."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+logger = logging.getLogger("mashbox.requests")
+
+SESSION_LENGTH = 64
+_PATH_LENGTH = 200
+# Shorter ones are no keys of ours, but words like "none" that would be cut out of honest tags.
+_SHORTEST_KEY = 16
+_CLIENT_LEFT = 499
+_POLLS = frozenset({"/", "/health", "/v1/health", "/metrics"})
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """What the log line tells beside HTTP; whoever learns something fills it in.
+
+    `finish` is the finish reason, `abort` when the client left an answer, `error` when the answer
+    ended in one. None means unknown: the line leaves it out. `secrets` are the keys that the
+    request came with; they are cut out of what the client chose to be logged.
+    """
+
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    response_id: str | None = None
+    tenant: str | None = None
+    session: str | None = None
+    stream: bool | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    finish: str | None = None
+    queue_ms: float | None = None
+    ttft_ms: float | None = None
+    error: str | None = None
+
+    def read_body(self, body: BaseModel) -> None:
+        """Take from a parsed body what is logged; a session tag of the headers stays."""
+        self.stream = getattr(body, "stream", None)
+        self.tag(getattr(body, "prompt_cache_key", None))
+
+    def tag(self, session: str | None) -> None:
+        """Set the session tag, made printable, unless there is one or `session` is empty."""
+        if session and not self.session:
+            self.session = printable(session, SESSION_LENGTH, self.secrets)
+
+    def fields(self) -> dict[str, Any]:
+        """Give what is known, for the log line."""
+        known = {name: getattr(self, name) for name in self.__slots__ if name != "secrets"}
+        return {name: value for name, value in known.items() if value not in (None, "")}
+
+
+class RequestLog:
+    """Gives the scope a `record` and logs each request once, whatever becomes of it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        begun = time.monotonic()
+        headers = Headers(scope=scope)
+        record = RequestRecord(_keys(headers))
+        record.tag(_session_header(headers))
+        wire = _Watched(send)
+        try:
+            await self._app({**scope, "record": record}, receive, wire.send)
+        except Exception:
+            record.finish = "error"
+            raise
+        finally:
+            _log(scope, record, wire, time.monotonic() - begun)
+
+
+class _Watched:
+    """The way out of one response, and what has gone over it."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = _CLIENT_LEFT
+        self.complete = False
+
+    async def send(self, message: Message) -> None:
+        await self._send(message)
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.complete = not message.get("more_body", False)
+
+
+def printable(text: str, length: int, secrets: tuple[str, ...] = ()) -> str:
+    """Make a client's text safe for a log line: no secret, nothing that moves a cursor or a line.
+
+    At most `length` characters of it are kept; an escape such as `\\n` or `\\u2028` is longer
+    than the character that it stands for.
+    """
+    kept = _without(secrets, text)[:length]
+    return "".join(c if c.isprintable() else _escaped(c) for c in kept)
+
+
+def _path(path: str, secrets: tuple[str, ...]) -> str:
+    """Write a path in URL form, without spaces that could pass for the end of it."""
+    return quote(_without(secrets, path), safe="/:@[]+,;=", errors="replace")[:_PATH_LENGTH]
+
+
+def _without(secrets: tuple[str, ...], text: str) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "[key]")
+    return text
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _keys(headers: Headers) -> tuple[str, ...]:
+    bearer = [value.partition(" ")[2].strip() for value in headers.getlist("authorization")]
+    sent = [*bearer, *headers.getlist("x-api-key")]
+    return tuple(key for key in sent if len(key) >= _SHORTEST_KEY)
+
+
+def _session_header(headers: Headers) -> str:
+    # Header bytes are handed on as Latin-1; those of a UTF-8 tag are read as what they were.
+    raw = headers.get("x-session-id", "").encode("latin-1")
+    return raw.decode("utf-8", errors="backslashreplace")
+
+
+def _log(scope: Scope, record: RequestRecord, wire: _Watched, seconds: float) -> None:
+    if not wire.complete and wire.status != _CLIENT_LEFT and record.finish is None:
+        record.finish = "abort"
+    poll = scope["method"] == "HEAD" or scope["path"] in _POLLS
+    logger.log(
+        # Probes come every few seconds: a night's log would be theirs.
+        logging.DEBUG if poll and wire.status == 200 else logging.INFO,
+        "%s %s %d",
+        scope["method"],
+        _path(scope["path"], record.secrets),
+        wire.status,
+        extra={
+            "fields": {
+                "seconds": round(seconds, 3),
+                "request_id": scope.get("request_id"),
+                **record.fields(),
+            }
+        },
+    )

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from engine.errors import QueueFull
+from handlers.request_log import RequestLog, RequestRecord, printable
+from mashbox.app import create_app
+from mashbox.logs import TextFormatter
+from tests.handlers.asgi import CHAT, QUESTION, Connection, client, http_scope
+from tests.handlers.scripted_engine import Hold, ScriptedEngine, text_events
+
+KEY = "sk-0123456789abcdef"
+Lines = Callable[[], list[str]]
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Lines:
+    """The request log's lines so far, as text."""
+    caplog.set_level(logging.DEBUG, "mashbox.requests")
+    formatter = TextFormatter()
+    return lambda: [
+        formatter.format(record).split(" ", 2)[2]
+        for record in caplog.records
+        if record.name == "mashbox.requests"
+    ]
+
+
+async def ask(
+    engine: ScriptedEngine, path: str = CHAT, headers: dict[str, str] | None = None, **fields: Any
+) -> int:
+    async with client(engine) as http:
+        response = await http.post(path, json=QUESTION | fields, headers=headers)
+    return response.status_code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "level"),
+    [
+        ("GET", "/health", 200, "DEBUG"),
+        ("GET", "/metrics", 200, "DEBUG"),
+        ("HEAD", "/anything", 200, "DEBUG"),
+        ("GET", "/v1/models", 200, "INFO"),
+        ("GET", "/v1/models/x?key=secret", 404, "INFO"),
+        ("GET", "/no%20where%0a", 404, "INFO"),
+        ("POST", "/health", 405, "INFO"),
+        ("POST", CHAT, 415, "INFO"),
+    ],
+)
+async def test_every_request_is_one_line(
+    lines: Lines, method: str, path: str, status: int, level: str
+) -> None:
+    async with client(ScriptedEngine()) as http:
+        response = await http.request(method, path)
+    (line,) = lines()
+    shown = path.partition("?")[0].replace("%0a", "%0A")
+    assert line.startswith(f"{level} {method} {shown} {status} seconds=0.0")
+    assert line.endswith(f" request_id={response.headers['x-request-id']}")
+
+
+async def test_a_refusal_by_the_queue_is_seen(lines: Lines) -> None:
+    assert await ask(ScriptedEngine(QueueFull("full", 3, tenant_limit=True))) == 429
+    assert f"POST {CHAT} 429 " in lines()[0]
+
+
+async def test_no_word_of_the_prompt_and_no_key_is_logged(
+    lines: Lines, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"authorization": f"Bearer {KEY}", "x-session-id": f"mine {KEY}"}
+    await ask(ScriptedEngine(), f"/v1/models/{KEY}", headers, messages=[])
+    await ask(
+        ScriptedEngine(), CHAT, headers, messages=[{"role": "user", "content": "my prompt text"}]
+    )
+    assert 'session="mine [key]"' in lines()[0]
+    assert KEY not in caplog.text
+    assert "prompt text" not in caplog.text
+    assert KEY not in "".join(lines())
+
+
+async def test_the_header_s_session_tag_wins_over_the_body_s(lines: Lines) -> None:
+    await ask(ScriptedEngine(), prompt_cache_key="body", stream=True)
+    await ask(ScriptedEngine(), headers={"x-session-id": "header"}, prompt_cache_key="body")
+    first, second = lines()
+    assert "session=body stream=true" in first
+    assert "session=header" in second and "body" not in second
+
+
+async def test_a_client_that_left_before_the_answer_is_a_499(lines: Lines) -> None:
+    hold, connection = Hold(), Connection(json.dumps(QUESTION).encode())
+    app = create_app(ScriptedEngine([hold, *text_events("Hello")]))
+    scope = http_scope("POST", CHAT, content_type="application/json")
+    serving = asyncio.ensure_future(connection.serve(app, scope))
+    await hold.reached.wait()
+    connection.left.set()
+    await serving
+    assert f"POST {CHAT} 499 " in lines()[0]
+
+
+async def test_a_client_that_left_a_stream_is_an_abort(lines: Lines) -> None:
+    hold, connection = Hold(), Connection(json.dumps(QUESTION | {"stream": True}).encode())
+    app = create_app(ScriptedEngine([*text_events("Hel", "lo")[:3], hold]))
+    scope = http_scope("POST", CHAT, content_type="application/json")
+    serving = asyncio.ensure_future(connection.serve(app, scope))
+    await hold.reached.wait()
+    connection.left.set()
+    await serving
+    assert f"POST {CHAT} 200 " in lines()[0]
+    assert " finish=abort" in lines()[0]
+
+
+async def test_a_response_that_breaks_is_an_error(lines: Lines) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await Connection().serve(RequestLog(broken))
+    assert lines()[0].startswith("INFO GET / 200 ") or lines()[0].startswith("DEBUG GET / 200 ")
+    assert lines()[0].endswith(" finish=error")
+
+
+async def test_what_the_application_records_is_logged(lines: Lines) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        record: RequestRecord = scope["record"]
+        record.response_id, record.tenant, record.stream = "chatcmpl-1", "alice", False
+        record.prompt_tokens, record.cached_tokens, record.completion_tokens = 31, 0, 64
+        record.finish, record.queue_ms, record.ttft_ms = "stop", 0.5, 21.0
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    await Connection().serve(RequestLog(app), http_scope("POST", CHAT))
+    assert lines()[0].endswith(
+        " response_id=chatcmpl-1 tenant=alice stream=false prompt_tokens=31 cached_tokens=0 "
+        "completion_tokens=64 finish=stop queue_ms=0.5 ttft_ms=21.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tag", "shown"),
+    [
+        ("pi-42", "pi-42"),
+        ("Zoë 東京", "Zoë 東京"),
+        ("a\r\nb\tc", r"a\r\nb\tc"),
+        ("\x1b[31m\x7f", r"\x1b[31m\x7f"),
+        ("\u2028\x85\u202e\ufeff", r"\u2028\x85\u202e\ufeff"),
+        ("\ud800", r"\ud800"),
+        ("A" * 200_000, "A" * 64),
+    ],
+)
+def test_a_client_s_text_cannot_leave_its_place(tag: str, shown: str) -> None:
+    assert printable(tag, 64) == shown
+
+
+async def test_a_tag_in_utf_8_is_read_as_such_and_other_bytes_are_escaped(lines: Lines) -> None:
+    for raw in ("Zoë".encode(), b"a\x85\xff"):
+        connection, app = Connection(json.dumps(QUESTION).encode()), create_app(ScriptedEngine())
+        headers = {"content_type": "application/json", "x_session_id": raw.decode("latin-1")}
+        await connection.serve(app, http_scope("POST", CHAT, **headers))
+    first, second = lines()
+    assert 'session="Zoë"' in first
+    assert r'session="a\\x85\\xff"' in second
