@@ -24,9 +24,10 @@ TextKind = Literal["reasoning", "text", "raw"]
 class Match:
     """Which requests an answer is for; None means any.
 
-    `user` is found in the last user message. `after_tool_result` tells whether a tool result came
-    after the last assistant message, `tools` whether tools are offered. `request` counts from 1
-    since the worker's start, `restarts` how often the worker was started again before.
+    `user` is found in the last user message, or in a prompt that is no chat. `after_tool_result`
+    tells whether a tool result came after the last assistant message, `tools` whether tools are
+    offered. `request` counts from 1 since the worker's start, `restarts` how often the worker was
+    started again before.
     """
 
     user: str | None = None

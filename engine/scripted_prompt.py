@@ -24,9 +24,9 @@ class OfferedTool:
 class ReadPrompt:
     """What the scripted model understands of a prompt.
 
-    `user` is the last user message, `after_tool_result` whether a result came after the last
-    assistant message. `may_think` is false where the prompt closes the thinking, continues a
-    message, or is no chat.
+    `user` is the last user message, or a prompt that is no chat. `after_tool_result` tells whether
+    a result came after the last assistant message. `may_think` is false where the prompt closes the
+    thinking, continues a message, or is no chat.
     """
 
     user: str
@@ -50,14 +50,14 @@ class PromptReader:
 
     def read(self, ids: Sequence[int]) -> ReadPrompt:
         """Read a prompt's ids."""
-        turns = [self._until(turn, self._end) for turn in _split(ids, self._start)[1:]]
+        bare, *turns = (self._until(turn, self._end) for turn in _split(ids, self._start))
         read = [self._text(turn).partition("\n") for turn in turns]
         results = [self._result in turn for turn in turns]
         speakers = zip(read, results, strict=True)
         asked = [text for (role, _, text), result in speakers if role == "user" and not result]
         spoken = [n for n, (role, _, _) in enumerate(read[:-1]) if role == "assistant"]
         return ReadPrompt(
-            user=asked[-1] if asked else "",
+            user=asked[-1] if asked else self._text(bare),
             after_tool_result=any(results[spoken[-1] if spoken else 0 :]),
             tools=self._read_tools(turns),
             may_think=bool(read) and read[-1] == ("assistant", "\n", ""),

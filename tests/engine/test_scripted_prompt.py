@@ -55,6 +55,11 @@ def test_tools_are_read_back_as_they_were_offered() -> None:
     assert read(system, user("Hi")).tools == ()
 
 
+def test_a_prompt_that_is_no_chat_is_read_as_what_the_user_says() -> None:
+    bare = PromptReader(TOKENIZER).read(TOKENIZER.encode("One two").ids)
+    assert (bare.user, bare.tools, bare.after_tool_result) == ("One two", (), False)
+
+
 def test_thinking_is_open_unless_the_prompt_closes_it_or_is_no_chat() -> None:
     assert read(user("Hi")).may_think
     assert read(user("Hi"), enable_thinking=True).may_think

@@ -1,0 +1,207 @@
+"""A worker that dies or fails in the middle of answers: what each protocol's client sees."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bench.protocols import WIRES, Completions
+from bench.wire import Answer, Wire
+from tests.e2e.scripts import PARTS, TEXT, THOUGHT, Json, ask, is_right, scripted, thinks
+from tests.e2e.server import Server
+
+pytestmark = pytest.mark.e2e
+
+# Holds back "Hello from the": tokens are out, but their client has received nothing.
+HOLDS_BACK = "Hello from the moon"
+STOPS = {"/v1/messages": "stop_sequences"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A request, and the token before which its first attempt is to fail."""
+
+    wire: Wire
+    streamed: bool
+    at: int
+
+    @property
+    def fields(self) -> Json:
+        """What goes into its body besides the text."""
+        if not self.streamed:
+            return {}
+        stop = {STOPS.get(self.wire.path, "stop"): [HOLDS_BACK]}
+        return {"stream": True, **(stop if self.at else {})}
+
+
+def without_output() -> list[Case]:
+    """Every protocol, streamed and not, failing while its client has received nothing."""
+    cases = []
+    for wire in WIRES:
+        # A bare prompt is answered without thoughts, whose marker is the first token otherwise.
+        held = 1 if thinks(wire) else 3
+        cases += [Case(wire, streamed=True, at=at) for at in (0, held)]
+        cases += [Case(wire, streamed=False, at=at) for at in (0, 1, 4)]
+    return cases
+
+
+CASES = without_output()
+
+
+def first_lives(fault: str) -> list[Json]:
+    """Answers that let the first attempt of each case fail, asked one after the other.
+
+    Every crash is one restart; failures of a step leave the worker its count of requests.
+    """
+    return [
+        {
+            "match": {"user": f"case {n}.", "restarts" if fault == "crash_at" else "request": when},
+            "parts": PARTS,
+            fault: case.at,
+        }
+        for n, case in enumerate(CASES)
+        for when in [n if fault == "crash_at" else 2 * n + 1]
+    ]
+
+
+@pytest.mark.parametrize("fault", ["crash_at", "raise_at"])
+def test_a_fault_before_any_output_is_not_seen_by_the_client(tmp_path: Path, fault: str) -> None:
+    with scripted(tmp_path, *first_lives(fault)) as server:
+        for n, case in enumerate(CASES):
+            answer = ask(server, case.wire, f"case {n}.", **case.fields)
+            assert is_right(case.wire, answer), (case, answer)
+            restarts = n + 1 if fault == "crash_at" else 0
+            assert server.wait_for_health(status="ok")["worker_restarts"] == restarts
+        idle(server)
+
+
+@pytest.mark.parametrize("fault", ["crash_at", "raise_at"])
+def test_a_stream_with_output_ends_in_its_error_event_and_is_not_retried(
+    tmp_path: Path, fault: str
+) -> None:
+    call = {"tool_call": {"name": "look", "arguments": {"at": "the sea and the sky"}}}
+    answers = [
+        {"match": {"user": "thinking"}, "parts": PARTS, fault: 4},
+        {"match": {"user": "saying"}, "parts": [{"text": TEXT}], fault: 3},
+        {"match": {"user": "calling"}, "parts": [{"text": "Well. "}, call], fault: 20},
+    ]
+    with scripted(tmp_path, *answers) as server:
+        cases = list(itertools.product(WIRES, ["thinking", "saying", "calling"]))
+        for restarts, (wire, text) in enumerate(cases, start=1):
+            answer = ask(server, wire, text, stream=True)
+            assert answer.status == 200 and not answer.complete, answer
+            assert answer.thinking or answer.text or answer.calls
+            assert answer.error_type in ("server_error", "api_error")
+            assert THOUGHT.startswith(answer.thinking) and answer.text != TEXT
+            health = server.wait_for_health(status="ok")
+            assert health["worker_restarts"] == (restarts if fault == "crash_at" else 0)
+        idle(server)
+
+
+def poison(user: str, fault: str) -> Json:
+    """An answer that fails in every life before its client receives anything."""
+    return {"match": {"user": user}, "parts": PARTS, fault: 0, "first_delay_ms": 100}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_request_that_kills_the_worker_twice_is_not_tried_again(
+    tmp_path: Path, streamed: bool
+) -> None:
+    with scripted(tmp_path, poison("poison", "crash_at")) as server:
+        for n, wire in enumerate(WIRES, start=1):
+            answer = ask(server, wire, "poison", stream=streamed)
+            assert lost(answer), answer
+            assert server.wait_for_health(status="ok")["worker_restarts"] == 2 * n
+        idle(server)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_request_whose_steps_fail_twice_is_not_tried_again(
+    tmp_path: Path, streamed: bool
+) -> None:
+    # The third attempt would be answered.
+    answers = [
+        {"match": {"user": "poison", "request": request}, "parts": PARTS, "raise_at": 0}
+        for wire in range(4)
+        for request in (2 * wire + 1, 2 * wire + 2)
+    ]
+    with scripted(tmp_path, *answers) as server:
+        for wire in WIRES:
+            answer = ask(server, wire, "poison", stream=streamed)
+            assert lost(answer), answer
+        assert server.health()["worker_restarts"] == 0
+        idle(server)
+
+
+@pytest.mark.parametrize("fault", ["crash_at", "raise_at"])
+def test_those_that_run_beside_a_poisoned_request_are_answered(tmp_path: Path, fault: str) -> None:
+    slow = {"match": {"user": "innocent"}, "parts": PARTS, "token_delay_ms": 60}
+    with scripted(tmp_path, poison("poison", fault), slow, options=("--slots", "8")) as server:
+        with ThreadPoolExecutor(8) as pool:
+            innocent = [(wire, pool.submit(ask, server, wire, "innocent")) for wire in WIRES]
+            server.wait_for_health(live_rows=4, seconds=10)
+            poisoned = [pool.submit(ask, server, wire, "poison") for wire in WIRES[:2]]
+            assert all(lost(asked.result()) for asked in poisoned)
+            assert_right(innocent)
+        restarts = server.wait_for_health(status="ok")["worker_restarts"]
+        # One death in company, then at most two alone for each of the poisoned.
+        assert restarts in ((3, 4) if fault == "crash_at" else (0,))
+        idle(server)
+
+
+def test_those_that_wait_through_restarts_are_answered_and_keep_their_retry(
+    tmp_path: Path,
+) -> None:
+    late = {"match": {"user": "late", "restarts": 2}, "parts": PARTS, "crash_at": 0}
+    with scripted(tmp_path, poison("poison", "crash_at"), late, options=("--slots", "1")) as server:
+        with ThreadPoolExecutor(10) as pool:
+            poisoned = pool.submit(ask, server, WIRES[0], "poison")
+            server.wait_for_health(live_rows=1, seconds=10)
+            waiting = [
+                (wire, pool.submit(ask, server, wire, "late", stream=streamed))
+                for wire, streamed in itertools.product(WIRES, [False, True])
+            ]
+            assert lost(poisoned.result())
+            assert_right(waiting)
+        assert server.health()["worker_restarts"] == 3
+        idle(server)
+
+
+def test_the_second_attempt_draws_the_tokens_of_the_first() -> None:
+    wire = Completions()
+    sampled: Json = {"temperature": 1.5, "max_tokens": 60}
+    with Server("smollm2-135m", "--ctx", "512", "--slots", "2").wait_ready() as server:
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(ask, server, wire, "A random story:", **sampled)
+            health = server.wait_for_health(live_rows=1, seconds=10)
+            os.kill(int(str(health["worker_pid"])), signal.SIGKILL)
+            retried = asked.result()
+        assert server.wait_for_health(status="ok")["worker_restarts"] == 1
+        seed = int(retried.seed.removeprefix("seed-"))
+        again = ask(server, wire, "A random story:", seed=seed, **sampled)
+        assert retried.complete and retried.content == again.content
+
+
+def lost(answer: Answer) -> bool:
+    """Whether it failed without output: as a 500, or in a stream that had begun."""
+    nothing = (answer.thinking, answer.text, answer.calls) == ("", "", [])
+    wrong = answer.error_type in ("server_error", "api_error")
+    return answer.status in (200, 500) and not answer.complete and nothing and wrong
+
+
+def assert_right(asked: Iterable[tuple[Wire, Future[Answer]]]) -> None:
+    for wire, answer in asked:
+        assert is_right(wire, answer.result()), answer.result()
+
+
+def idle(server: Server) -> None:
+    """All slots are free again, and usable."""
+    server.wait_for_health(live_rows=0, waiting=0, status="ok", seconds=10)
+    assert is_right(WIRES[1], ask(server, WIRES[1], "Hi"))
