@@ -94,17 +94,18 @@ class Dispatcher:
             self._pump()
 
     def worker_died(self) -> list[Answer]:
-        """Close until the next worker is ready; returns the requests that ran.
+        """Close until the next worker is ready; returns the requests that may be to blame.
 
-        The one that was sent but did not run waits on.
+        These are the ones that ran. One that was only sent waits on, unless it was all there was.
         """
         self._open = False
-        if sent := self._sent:
-            self._forget_in_worker(sent)
-            if sent.request_id in self._died_at:
-                self._suspects.appendleft(sent)
-            else:
-                self._admission.put_back(sent.request_id)
+        sent = self._sent
+        if sent is None:
+            return list(self._running.values())
+        if not self._running:
+            return [sent]
+        self._sent = None
+        self._admission.put_back(sent.request_id)
         return list(self._running.values())
 
     def lost(self, answer: Answer) -> None:

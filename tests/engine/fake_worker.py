@@ -23,9 +23,14 @@ class FakeWorker:
         self.die = on_exit
         self.received: list[ToWorker] = []
         self.stopped = False
+        self.killed = False
 
     def send(self, message: ToWorker) -> None:
         self.received.append(message)
+
+    def kill(self) -> None:
+        self.killed = True
+        self.die(-9, [])
 
     def stop(self) -> None:
         self.stopped = True

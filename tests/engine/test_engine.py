@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import engine.engine
 from engine.admission import MAX_WAITING_PER_TENANT
+from engine.answer import Answer
 from engine.config import EngineConfig, ModelSource
-from engine.engine import Answer, Engine
+from engine.engine import Engine
 from engine.errors import (
     BadPrompt,
     ContextOverflow,
@@ -57,6 +59,11 @@ class Stage:
         self.worker.say(ready(byte_level(), template))
         await starting
         return self
+
+    async def load_again(self) -> None:
+        await settle()
+        self.worker.say(ready(byte_level(), TEMPLATE))
+        await settle()
 
     def outputs(self, *outputs: SequenceOutput) -> None:
         self.worker.say(StepOutput(1.0, outputs))
@@ -106,7 +113,9 @@ async def test_a_request_reaches_the_worker_and_its_ids_come_back_as_events(stag
 
 async def test_max_tokens_is_clipped_to_the_room_in_the_context(stage: Stage) -> None:
     await stage.engine.generate(request("a", sampling=SamplingParams(max_tokens=10**9)))
+    stage.outputs(SequenceOutput("a", (), 0, started_at=0.5))
     await stage.engine.generate(request("b"))
+    await settle()
     room = CTX - len(ids_of(stage, "hello"))
     assert [m.max_tokens for m in stage.worker.received if isinstance(m, Submit)] == [room, room]
 
@@ -233,30 +242,112 @@ async def test_a_full_queue_refuses(stage: Stage) -> None:
 
 async def test_a_failed_request_ends_alone(stage: Stage) -> None:
     bad, good = [await stage.engine.generate(request(name)) for name in ("bad", "good")]
-    stage.worker.say(Failed("out of memory", "bad"))
+    stage.worker.say(Failed("out of memory", ("bad",)))
     with pytest.raises(WorkerFailed, match="out of memory"):
         await collect(bad)
-    stage.outputs(SequenceOutput("good", (), 1, finish="stop", started_at=0.5))
+    bad.close()
+    stage.outputs(SequenceOutput("good", (), 0, started_at=0.5))
+    stage.outputs(SequenceOutput("good", (), 1, finish="stop"))
     assert len(await collect(good)) == 2
 
 
-async def test_a_dead_worker_fails_all_and_the_next_one_serves(stage: Stage) -> None:
+async def test_a_dead_worker_fails_what_ran_and_the_next_one_serves(stage: Stage) -> None:
     lost = await stage.engine.generate(request("lost"))
+    stage.outputs(SequenceOutput("lost", (), 0, started_at=0.5))
+    await settle()
     stage.worker.die(-9, [])
     with pytest.raises(WorkerFailed, match="signal 9"):
         await collect(lost)
+    lost.close()
     assert not stage.engine.health().ready
     with pytest.raises(NotReady):
         await stage.engine.generate(request("meanwhile"))
-    with pytest.raises(NotReady):
-        await stage.engine.wait_until_ready(0.0)
-
-    stage.worker.say(ready(byte_level(), TEMPLATE))
-    await stage.engine.wait_until_ready(5.0)
+    await stage.load_again()
     assert stage.engine.health().worker_restarts == 1
     answer = await stage.engine.generate(request("next"))
     stage.outputs(SequenceOutput("next", (), 1, finish="stop", started_at=0.5))
     assert isinstance((await collect(answer))[-1], Finished)
+
+
+async def test_a_request_is_sent_again_as_it_was_once(stage: Stage) -> None:
+    answer = await stage.engine.generate(request(sampling=SamplingParams(seed=7)))
+    for _ in range(2):
+        ids = ids_of(stage, "hello")
+        stage.outputs(SequenceOutput("r", ids[:1], 1, started_at=0.5))
+        await settle()
+        stage.worker.die(-9, [])
+        with pytest.raises(WorkerFailed) as lost:
+            await collect(answer)
+        await stage.load_again()
+        if len(stage.workers) == 2:
+            answer.retry(lost.value)
+    assert stage.workers[0].received[0] == stage.workers[1].received[0]
+    with pytest.raises(WorkerFailed):
+        answer.retry(lost.value)
+    answer.close()
+    assert stage.workers[2].received == [Cancel("r")]
+
+
+async def test_a_second_attempt_gives_the_whole_stream(stage: Stage) -> None:
+    answer = await stage.engine.generate(request())
+    ids = ids_of(stage, "hello world")
+    stage.outputs(SequenceOutput("r", ids[:1], 1, started_at=0.5))
+    await settle()
+    stage.worker.die(-9, [])
+    with pytest.raises(WorkerFailed) as lost:
+        await collect(answer)
+    answer.retry(lost.value)
+    assert stage.engine.health().waiting == 1
+    await stage.load_again()
+    stage.outputs(SequenceOutput("r", ids, len(ids), started_at=0.5))
+    stage.outputs(SequenceOutput("r", (), len(ids) + 1, finish="stop"))
+    events = await collect(answer)
+    assert text_of(events) == "hello world"
+    assert isinstance(events[0], Started) and isinstance(events[-1], Finished)
+
+
+async def test_what_waits_waits_through_the_death_of_workers(stage: Stage) -> None:
+    running = await stage.engine.generate(request("running"))
+    stage.outputs(SequenceOutput("running", (), 0, started_at=0.5))
+    waiting = await stage.engine.generate(request("waiting"))
+    await settle()
+    stage.worker.die(-9, [])
+    await settle()
+    running.close()
+    await stage.load_again()
+    assert [m.request_id for m in stage.worker.received if isinstance(m, Submit)] == ["waiting"]
+    stage.outputs(SequenceOutput("waiting", (), 1, finish="stop", started_at=0.5))
+    assert isinstance((await collect(waiting))[-1], Finished)
+
+
+async def test_a_request_is_not_kept_waiting_for_ever(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.engine, "RESTART_SECONDS", 0.0)
+    running = await stage.engine.generate(request("running"))
+    stage.outputs(SequenceOutput("running", (), 0, started_at=0.5))
+    waiting = await stage.engine.generate(request("waiting"))
+    await settle()
+    stage.worker.die(-9, [])
+    with pytest.raises(NotReady):
+        await collect(waiting)
+    running.close()
+    assert stage.engine.health().waiting == 0
+
+
+async def test_a_lost_request_is_not_sent_again_while_the_server_stops(stage: Stage) -> None:
+    answer = await stage.engine.generate(request())
+    stage.outputs(SequenceOutput("r", (), 0, started_at=0.5))
+    await settle()
+    draining = asyncio.create_task(stage.engine.drain(timeout=30.0))
+    await settle()
+    stage.worker.die(-9, [])
+    with pytest.raises(WorkerFailed) as lost:
+        await collect(answer)
+    with pytest.raises(NotReady, match="stopping"):
+        answer.retry(lost.value)
+    answer.close()
+    await draining
 
 
 async def test_draining_takes_nothing_new_and_waits_for_what_runs(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from engine.config import EngineConfig, ModelSource
 from engine.messages import Submit
 from engine.model_runner import SequenceForward, SlotForward, TransformersRunner, use_threads
 from engine.request import SamplingParams
-from engine.scheduler import Batch, PrefillChunk, RequestFailed, Scheduler
+from engine.scheduler import Batch, OutOfMemory, PrefillChunk, RequestFailed, Scheduler
 from engine.slot import Sequence as TokenSequence
 from tests.engine.tiny_models import CONFIGS, VOCAB, generate, tiny_model
 
@@ -156,3 +156,67 @@ def test_thread_count_is_set_only_when_given(monkeypatch: pytest.MonkeyPatch) ->
     use_threads(0)
     use_threads(3)
     assert asked == [3]
+
+
+# What torch says on an accelerator, on the CPU, and what Python says.
+NO_MEMORY = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate"
+    ),
+    MemoryError(),
+]
+
+
+def failing_once(runner: TransformersRunner, error: Exception, call: int) -> None:
+    """Let the model's n-th call fail after half of its layers."""
+    layer = runner.forward._model.model.layers[1]  # type: ignore[attr-defined]
+    calls = 0
+
+    def hook(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise error
+
+    layer.register_forward_pre_hook(hook)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 6, 9])
+@pytest.mark.parametrize("error", NO_MEMORY, ids=["device", "cpu", "python"])
+def test_a_step_that_ran_out_of_memory_can_be_run_again(error: Exception, call: int) -> None:
+    requests = mixed_requests(SamplingParams(), count=4)
+    settings = config()
+    expected = answers(TransformersRunner(tiny_model("llama"), settings), settings, requests)
+    runner = TransformersRunner(tiny_model("llama"), settings)
+    failing_once(runner, error, call)
+    scheduler = Scheduler(settings, (), runner.vocab_size)
+    for request in requests:
+        scheduler.submit(request)
+    got: dict[str, list[int]] = {request.request_id: [] for request in requests}
+    failures = 0
+    while scheduler.has_work:
+        batch = scheduler.schedule(0.0)
+        try:
+            sampled = runner.run(batch)
+        except OutOfMemory:
+            failures += 1
+            scheduler.shrink(batch)
+            continue
+        for output in scheduler.postprocess(batch, sampled):
+            got[output.request_id] += output.token_ids
+    assert failures == 1
+    assert got == expected
+
+
+def test_a_path_that_cannot_repeat_a_step_fails_it() -> None:
+    runner = TransformersRunner(tiny_model("mamba"), config())
+    scheduler = Scheduler(config(), (), runner.vocab_size)
+    scheduler.submit(Submit("a", (1, 2), 3, SamplingParams()))
+
+    def fail(*_: object) -> torch.Tensor:
+        raise NO_MEMORY[0]
+
+    runner.forward.prefill = fail  # type: ignore[method-assign, assignment]
+    with pytest.raises(torch.OutOfMemoryError):
+        runner.run(scheduler.schedule(0.0))

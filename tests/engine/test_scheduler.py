@@ -89,9 +89,7 @@ def test_end_id_stops_is_not_sent_but_counts() -> None:
 def test_end_id_as_first_token_gives_one_empty_output() -> None:
     s = scheduler()
     s.submit(submit("a"))
-    assert step(s, CountingRunner({"a": [EOS]}), 4.0) == (
-        SequenceOutput("a", (), 1, "stop", started_at=4.0),
-    )
+    assert step(s, CountingRunner({"a": [EOS]})) == (SequenceOutput("a", (), 1, "stop"),)
     assert not s.has_work
 
 
@@ -120,16 +118,18 @@ def test_prompts_are_prefilled_one_at_a_time_in_order_of_arrival() -> None:
     assert names == ["a[0:4]", "a[4:5]", "b[0:4]", "b[4:5]", "c[0:4]", "c[4:5]"]
 
 
-def test_first_output_tells_when_the_slot_was_taken_even_before_a_token() -> None:
-    s, runner = scheduler(), CountingRunner()
-    s.submit(submit("a", prompt=5))
-    s.submit(submit("b", prompt=2))
-    first = step(s, runner, now=10.0)
-    assert set(first) == {
-        SequenceOutput("a", (), 0, started_at=10.0),
-        SequenceOutput("b", (), 0, started_at=10.0),
-    }
-    assert step(s, runner, now=11.0) == (SequenceOutput("a", (1,), 1),)
+def test_a_request_is_reported_once_when_its_own_prefill_begins() -> None:
+    s, runner = scheduler(slots=3), CountingRunner()
+    for name in "ab":
+        s.submit(submit(name, prompt=5))
+    started = []
+    for now in range(5):
+        batch = s.schedule(float(now))
+        started.append(s.take_started())
+        s.postprocess(batch, runner.run(batch))
+    a, b = (SequenceOutput(name, (), 0, started_at=at) for name, at in (("a", 0.0), ("b", 2.0)))
+    assert started == [(a,), (), (b,), (), ()]
+    assert s.take_started() == ()
 
 
 def test_request_joins_at_the_next_step_after_a_slot_is_free() -> None:
@@ -138,7 +138,7 @@ def test_request_joins_at_the_next_step_after_a_slot_is_free() -> None:
     s.submit(submit("b", max_tokens=1))
     assert [o.request_id for o in step(s, runner)] == ["a"]
     assert step(s, runner)[0].finish == "length"
-    assert step(s, runner, now=7.0) == (SequenceOutput("b", (1,), 1, "length", started_at=7.0),)
+    assert step(s, runner) == (SequenceOutput("b", (1,), 1, "length"),)
 
 
 def test_slot_keeps_its_tokens_after_the_finish_until_it_is_taken_again() -> None:
@@ -156,7 +156,7 @@ def test_lowest_free_slot_is_taken() -> None:
     s, runner = scheduler(slots=3), CountingRunner()
     for name in "abc":
         s.submit(submit(name, max_tokens=9))
-    step(s, runner)
+        step(s, runner)
     s.cancel("b")
     s.cancel("a")
     s.submit(submit("d"))
@@ -173,7 +173,7 @@ def test_cancel_in_any_state_frees_the_slot_and_ends_the_output(steps: int) -> N
     s.cancel("a")
     assert not s.has_work
     s.submit(submit("b", prompt=2, max_tokens=1))
-    assert step(s, runner, now=5.0) == (SequenceOutput("b", (1,), 1, "length", started_at=5.0),)
+    assert step(s, runner) == (SequenceOutput("b", (1,), 1, "length"),)
 
 
 def test_cancelled_waiting_request_never_runs_and_unknown_ids_are_ignored() -> None:
@@ -194,8 +194,51 @@ def test_many_requests_over_few_slots_all_finish_once() -> None:
         answer = [t for o in outputs[str(i)] for t in o.token_ids]
         assert answer == list(range(1, 2 + i % 4))
         assert [o.finish for o in outputs[str(i)] if o.finish] == ["length"]
-        assert [o.started_at is not None for o in outputs[str(i)]].count(True) == 1
     assert all(len(b.decode) <= 2 for b in runner.batches)
+
+
+def running(slots: int) -> tuple[Scheduler, CountingRunner]:
+    """A scheduler whose slots are all in decode."""
+    s, runner = scheduler(slots=slots), CountingRunner()
+    for i in range(slots):
+        s.submit(submit(str(i), max_tokens=40))
+        step(s, runner)
+    return s, runner
+
+
+def test_after_a_shrink_the_rows_take_turns() -> None:
+    s, runner = running(slots=5)
+    assert s.shrink(s.schedule(0.0))
+    before = len(runner.batches)
+    for _ in range(5):
+        step(s, runner)
+    decoded = [shape(batch)[1] for batch in runner.batches[before:]]
+    assert [len(rows) for rows in decoded] == [2, 2, 2, 2, 2]
+    assert sorted(name for rows in decoded for name in rows) == sorted("01234" * 2)
+
+
+def test_after_a_shrink_prompts_go_in_smaller_chunks() -> None:
+    s, runner = scheduler(prefill_chunk=40), CountingRunner()
+    s.submit(submit("a", prompt=50))
+    assert s.shrink(s.schedule(0.0))
+    for _ in range(3):
+        step(s, runner)
+    assert [shape(batch)[0] for batch in runner.batches] == ["a[0:20]", "a[20:40]", "a[40:50]"]
+
+
+def test_a_step_of_one_row_and_a_small_chunk_cannot_shrink() -> None:
+    s, _ = running(slots=1)
+    assert not s.shrink(s.schedule(0.0))
+
+
+def test_full_steps_come_back_when_all_slots_are_free() -> None:
+    s, runner = running(slots=4)
+    s.shrink(s.schedule(0.0))
+    run_all(s, runner)
+    for i in range(4):
+        s.submit(submit(str(i), max_tokens=40))
+        step(s, runner)
+    assert len(s.schedule(0.0).decode) == 4
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.config import EngineConfig, ModelSource
 from engine.errors import ModelError
-from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput
+from engine.messages import (
+    Cancel,
+    Failed,
+    Progress,
+    Ready,
+    SequenceOutput,
+    StartFailed,
+    StepOutput,
+    Warned,
+)
 from engine.supervisor import WorkerSupervisor
 from tests.engine.fake_worker import FakeWorkers, settle
 
@@ -21,6 +31,7 @@ class Listener:
     def __init__(self) -> None:
         self.heard: list[object] = []
         self.refuses: ModelError | None = None
+        self.has_work = False
 
     def on_ready(self, ready: Ready) -> None:
         if self.refuses:
@@ -33,7 +44,7 @@ class Listener:
     def on_step(self, step: StepOutput) -> None:
         self.heard.append(step)
 
-    def on_request_failed(self, failed: Failed) -> None:
+    def on_failed(self, failed: Failed) -> None:
         self.heard.append(failed)
 
     def on_death(self, reason: str) -> None:
@@ -43,10 +54,11 @@ class Listener:
 class Stage:
     """A supervisor with its listener and the workers it has started."""
 
-    def __init__(self) -> None:
+    def __init__(self, step_seconds: float = 120.0) -> None:
         self.workers = FakeWorkers()
         self.listener = Listener()
-        self.supervisor = WorkerSupervisor(CONFIG, self.listener, self.workers)
+        config = replace(CONFIG, step_seconds=step_seconds)
+        self.supervisor = WorkerSupervisor(config, self.listener, self.workers)
 
     async def begin(self) -> asyncio.Task[None]:
         starting = asyncio.create_task(self.supervisor.start())
@@ -79,7 +91,7 @@ async def test_start_returns_when_the_worker_is_ready(stage: Stage) -> None:
 
 async def test_a_failed_load_is_a_model_error(stage: Stage) -> None:
     starting = await stage.begin()
-    stage.workers[0].say(Failed("no such tensor"))
+    stage.workers[0].say(StartFailed("no such tensor"))
     stage.workers[0].die(0, [])
     with pytest.raises(ModelError, match="no such tensor"):
         await starting
@@ -134,7 +146,7 @@ async def test_a_failed_start_of_the_next_worker_is_logged(
     await ready_stage(stage)
     stage.workers[0].die(-11, [])
     await settle()
-    stage.workers[1].say(Failed("no such tensor"))
+    stage.workers[1].say(StartFailed("no such tensor"))
     await settle()
     assert caplog.messages[-1] == "The model worker could not start again: no such tensor"
 
@@ -155,9 +167,9 @@ async def test_messages_of_a_running_worker_reach_the_listener(stage: Stage) -> 
     await ready_stage(stage)
     step = StepOutput(1.0, (SequenceOutput("r", (5,), 1),))
     stage.workers[0].say(step)
-    stage.workers[0].say(Failed("bad", "r"))
+    stage.workers[0].say(Failed("bad", ("r",)))
     await settle()
-    assert stage.listener.heard[1:] == [step, Failed("bad", "r")]
+    assert stage.listener.heard[1:] == [step, Failed("bad", ("r",))]
 
 
 async def test_what_is_sent_goes_to_the_living_worker_only(stage: Stage) -> None:
@@ -174,3 +186,65 @@ async def test_close_stops_the_worker_and_starts_no_other(stage: Stage) -> None:
     assert stage.workers[0].stopped
     assert len(stage.workers) == 1
     assert stage.supervisor.restarts == 0
+
+
+async def test_what_the_worker_warns_of_is_logged(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ready_stage(stage)
+    stage.workers[0].say(Warned("Less memory than expected."))
+    await settle()
+    assert caplog.messages == ["Less memory than expected."]
+
+
+async def killed(stage: Stage) -> None:
+    async with asyncio.timeout(10):
+        while not stage.workers[0].killed:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_worker_that_has_work_and_says_nothing_is_killed_and_started_again() -> None:
+    stage = await ready_stage(Stage(step_seconds=0.02))
+    stage.listener.has_work = True
+    await killed(stage)
+    await settle()
+    assert stage.listener.heard[-1] == "The model worker stopped (it hung: no step in 0.02 s)."
+    assert len(stage.workers) == 2
+    await stage.supervisor.close()
+
+
+async def test_a_worker_without_work_may_be_silent() -> None:
+    stage = await ready_stage(Stage(step_seconds=0.001))
+    looks = 0
+
+    class Idle(Listener):
+        @property
+        def has_work(self) -> bool:  # type: ignore[override]
+            nonlocal looks
+            looks += 1
+            return False
+
+        @has_work.setter
+        def has_work(self, value: bool) -> None:
+            pass
+
+    stage.supervisor._listener = Idle()
+    async with asyncio.timeout(10):
+        while looks < 30:
+            await asyncio.sleep(0.001)
+    assert not stage.workers[0].killed
+    await stage.supervisor.close()
+
+
+async def test_a_worker_that_speaks_is_not_killed_however_long_its_work_takes() -> None:
+    stage = await ready_stage(Stage(step_seconds=30.0))
+    stage.listener.has_work = True
+    stage.supervisor._heard_at -= 40.0
+    stage.workers[0].say(StepOutput(1.0, ()))
+    await settle()
+    stage.supervisor._look()
+    assert not stage.workers[0].killed
+    stage.supervisor._heard_at -= 40.0
+    stage.supervisor._look()
+    assert stage.workers[0].killed
+    await stage.supervisor.close()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -21,12 +22,15 @@ from engine.messages import (
     FromWorker,
     Progress,
     Ready,
+    SequenceOutput,
     Shutdown,
+    StartFailed,
     StepOutput,
     Submit,
+    Warned,
 )
 from engine.request import SamplingParams
-from engine.scheduler import Batch, RequestFailed, Scheduler
+from engine.scheduler import Batch, OutOfMemory, RequestFailed, Scheduler
 from engine.worker import Inbox, Worker, run_worker, start_reader
 
 CONFIG = EngineConfig(ModelSource("m", Path("m")), ctx=32, slots=2)
@@ -40,8 +44,12 @@ class Outbox:
     def send(self, message: FromWorker, /) -> None:
         self.messages.append(message)
 
-    def failed(self) -> list[str | None]:
-        return [m.request_id for m in self.messages if isinstance(m, Failed)]
+    def failed(self) -> list[str]:
+        return [i for m in self.messages if isinstance(m, Failed) for i in m.request_ids]
+
+    def outputs(self, request_id: str) -> list[SequenceOutput]:
+        steps = [m for m in self.messages if isinstance(m, StepOutput)]
+        return [o for m in steps for o in m.outputs if o.request_id == request_id]
 
     def finished(self) -> list[str]:
         outputs = [o for m in self.messages if isinstance(m, StepOutput) for o in m.outputs]
@@ -70,7 +78,9 @@ def submit(request_id: str, max_tokens: int = 2) -> Submit:
     return Submit(request_id, (1, 2), max_tokens, SamplingParams())
 
 
-def serve(runner: ScriptedRunner, messages: list[Any], last: str) -> Outbox:
+def serve(
+    runner: ScriptedRunner, messages: list[Any], last: str, config: EngineConfig = CONFIG
+) -> Outbox:
     """Run a worker over `messages`; it is told to leave when request `last` is over."""
     inbox: Inbox = queue.SimpleQueue()
     outbox = Outbox()
@@ -84,7 +94,7 @@ def serve(runner: ScriptedRunner, messages: list[Any], last: str) -> Outbox:
     for message in messages:
         inbox.put(message)
     runner.during = [(inbox, m) for _, m in runner.during]
-    Worker(inbox, Closing(), Scheduler(CONFIG, (), 10), runner).serve()
+    Worker(inbox, Closing(), Scheduler(config, (), 10), runner).serve()
     return outbox
 
 
@@ -111,16 +121,60 @@ def test_refused_request_fails_alone() -> None:
 def test_error_of_one_request_leaves_the_others_running() -> None:
     runner = ScriptedRunner([None, RequestFailed("no room", "b")])
     outbox = serve(runner, [submit("a", 5), submit("b")], last="a")
-    assert Failed("no room", "b") in outbox.messages
+    assert Failed("no room", ("b",)) in outbox.messages
     assert outbox.finished() == ["a"]
 
 
 def test_error_of_a_whole_step_fails_its_requests_and_the_worker_lives() -> None:
     runner = ScriptedRunner([None, ValueError("odd")])
     outbox = serve(runner, [submit("a", 5), submit("b"), submit("c")], last="c")
-    assert outbox.failed() == ["b", "a"]
-    assert Failed("ValueError: odd", "a") in outbox.messages
+    assert Failed("ValueError: odd", ("b", "a")) in outbox.messages
     assert outbox.finished() == ["c"]
+
+
+def test_that_a_request_begins_is_told_before_its_first_step() -> None:
+    class Dying(ScriptedRunner):
+        def run(self, batch: Batch) -> list[int]:
+            raise KeyboardInterrupt
+
+    inbox: Inbox = queue.SimpleQueue()
+    outbox = Outbox()
+    for name in ("a", "b"):
+        inbox.put(submit(name))
+    with pytest.raises(KeyboardInterrupt):
+        Worker(inbox, outbox, Scheduler(CONFIG, (), 10), Dying()).serve()
+    [told] = outbox.messages
+    assert isinstance(told, StepOutput)
+    assert [(o.request_id, o.token_ids) for o in told.outputs] == [("a", ())]
+
+
+class Narrow(ScriptedRunner):
+    """Has memory for no more than `rows` sequences in a step."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def run(self, batch: Batch) -> list[int]:
+        if len(batch.sequences) > self.rows:
+            raise OutOfMemory("The step ran out of memory.")
+        return super().run(batch)
+
+
+def test_a_step_that_runs_out_of_memory_is_run_again_with_less_in_it() -> None:
+    four = replace(CONFIG, slots=4)
+    requests = [submit("a", 29), *(submit(name, 9) for name in "bcd")]
+    outbox = serve(Narrow(rows=3), requests, last="a", config=four)
+    assert outbox.failed() == []
+    assert sorted(outbox.finished()) == ["a", "b", "c", "d"]
+    assert [len(outbox.outputs(name)) for name in "abcd"] == [30, 10, 10, 10]
+    [warning] = [m for m in outbox.messages if isinstance(m, Warned)]
+    assert warning.message.startswith("The step ran out of memory.")
+
+
+def test_a_request_that_needs_more_memory_than_there_is_fails_alone() -> None:
+    outbox = serve(Narrow(rows=0), [submit("a"), submit("b")], last="b")
+    assert outbox.failed() == ["a", "b"]
 
 
 def test_reader_turns_the_end_of_the_pipe_into_shutdown() -> None:
@@ -167,11 +221,12 @@ def test_worker_reports_progress_then_ready_then_answers(monkeypatch: pytest.Mon
     ours.send(Cancel("nobody"))
     thread = threading.Thread(target=run_worker, args=(theirs, CONFIG))
     thread.start()
-    messages = [ours.recv() for _ in range(4)]
+    messages = [ours.recv() for _ in range(5)]
     ours.send(Shutdown())
     thread.join(10)
     assert messages[:3] == [Progress("loading", 3, 7), Progress("warm-up", 1, 1), READY]
-    assert messages[3].outputs[0].finish == "stop"
+    assert messages[3].outputs[0].started_at is not None
+    assert messages[4].outputs[0].finish == "stop"
     assert not thread.is_alive()
 
 
@@ -182,7 +237,7 @@ def test_load_failure_is_reported_and_ends_the_worker(monkeypatch: pytest.Monkey
     install(monkeypatch, broken)
     ours, theirs = Pipe()
     run_worker(theirs, CONFIG)
-    assert ours.recv() == Failed("ValueError: no such weights")
+    assert ours.recv() == StartFailed("ValueError: no such weights")
 
 
 def test_worker_leaves_quietly_when_the_server_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.config import EngineConfig, ModelSource
-from engine.messages import Failed, FromWorker
+from engine.messages import FromWorker, StartFailed
 from engine.worker_process import WorkerProcess
 
 PATIENCE = 60.0
@@ -44,9 +44,8 @@ def test_a_model_that_cannot_be_loaded_is_reported_and_the_process_ends(tmp_path
     ear = Ear()
     ear.start(tmp_path / "missing.gguf")
     failed = ear.next()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, StartFailed)
     assert "missing.gguf does not exist" in failed.message
-    assert failed.request_id is None
     assert ear.next() == (0, [])
 
 
@@ -54,6 +53,12 @@ def test_a_killed_worker_is_noticed_with_its_signal(blocked_model: Path) -> None
     ear = Ear()
     worker = ear.start(blocked_model)
     os.kill(worker.pid, signal.SIGKILL)
+    assert ear.next() == (-signal.SIGKILL, [])
+
+
+def test_kill_ends_it_and_is_reported_like_any_end(blocked_model: Path) -> None:
+    ear = Ear()
+    ear.start(blocked_model).kill()
     assert ear.next() == (-signal.SIGKILL, [])
 
 
@@ -96,6 +101,6 @@ def test_the_workers_last_lines_are_kept(blocked_model: Path, tmp_path: Path) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(tmp_path))
         worker = ear.start(tmp_path / "missing.gguf")
-    assert isinstance(ear.next(), Failed)
+    assert isinstance(ear.next(), StartFailed)
     assert ear.next() == (0, ["a last word"])
     assert worker.pid != os.getpid()
