@@ -1,10 +1,11 @@
-"""Who may come in: host names, origins, methods and content types, before anything is read."""
+"""Who may come in: host names, origins, keys, methods and types, before anything is read."""
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Container
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -12,10 +13,10 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from generated.routes import OPERATIONS
+from handlers.api_keys import NO_KEYS, Tenants, find_tenant
 from handlers.body import MAX_BODY_BYTES, too_large
 from handlers.errors import ApiError, is_messages
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HEAD_PATH = next(o.path for o in OPERATIONS if o.method == "HEAD")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]*)?")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
@@ -24,12 +25,14 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 class AccessGuard:
     """Checks every request in the contract's order before it is routed.
 
-    `hosts` are the names the server answers to.
+    `hosts` are the names the server answers to, in lower case. The scope gets the caller's
+    `tenant`, which is empty where no key is asked for.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Container[str], tenants: Tenants = NO_KEYS) -> None:
         self._app = app
-        self._hosts = frozenset(hosts)
+        self._hosts = hosts
+        self._tenants = tenants
         self._routes = _Routes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,6 +44,8 @@ class AccessGuard:
         if scope["method"] == "HEAD":
             # The contract: HEAD tells readiness, whatever the path.
             scope = {**scope, "path": _HEAD_PATH, "raw_path": _HEAD_PATH.encode()}
+        locked = bool(self._tenants) and self._routes.needs_key(scope["path"])
+        scope = {**scope, "tenant": find_tenant(headers, self._tenants) if locked else ""}
         check_upgrade(headers)
         self._routes.check(scope["path"], scope["method"])
         if scope["method"] == "POST":
@@ -71,21 +76,35 @@ class RequestIds:
         await self._app({**scope, "request_id": request_id}, receive, tag)
 
 
+@dataclass
+class _Route:
+    """One path of the contract, matched the way connexion matches it."""
+
+    regex: re.Pattern[str]
+    methods: set[str]
+    needs_key: bool
+
+
 class _Routes:
-    """The contract's paths, matched the way connexion matches them."""
+    """The contract's paths."""
 
     def __init__(self) -> None:
-        methods: dict[str, set[str]] = {}
+        routes: dict[str, _Route] = {}
         for operation in OPERATIONS:
-            methods.setdefault(operation.path, set()).add(operation.method)
-        self._methods = [
-            (compile_path(path.replace("}", ":path}"))[0], allowed | {"HEAD"})
-            for path, allowed in methods.items()
-        ]
+            regex = compile_path(operation.path.replace("}", ":path}"))[0]
+            route = routes.setdefault(operation.path, _Route(regex, {"HEAD"}, False))
+            route.methods.add(operation.method)
+            route.needs_key |= operation.needs_key
+        self._routes = list(routes.values())
+
+    def needs_key(self, path: str) -> bool:
+        """Whether a path takes a key; unknown ones below /v1 do, so that nobody can map them."""
+        matching = self._matching(path)
+        return any(r.needs_key for r in matching) if matching else path.startswith("/v1/")
 
     def check(self, path: str, method: str) -> None:
         """Raise 404 or 405 for what the contract does not have."""
-        allowed = {m for regex, methods in self._methods if regex.match(path) for m in methods}
+        allowed = {name for route in self._matching(path) for name in route.methods}
         if not allowed:
             raise ApiError(404, f"There is no {path} here.", "not_found_error")
         if method not in allowed:
@@ -93,6 +112,9 @@ class _Routes:
             raise ApiError(
                 405, f"{path} does not take {method}; use {names}.", headers={"Allow": names}
             )
+
+    def _matching(self, path: str) -> list[_Route]:
+        return [route for route in self._routes if route.regex.match(path)]
 
 
 def read_host(headers: Headers) -> str:
@@ -103,7 +125,7 @@ def read_host(headers: Headers) -> str:
     return hosts[0].lower()
 
 
-def check_host(host: str, allowed: frozenset[str]) -> None:
+def check_host(host: str, allowed: Container[str]) -> None:
     """Refuse a host name the server does not answer to (a page could have made it point here)."""
     if _host_name(host) not in allowed:
         raise ApiError(
@@ -116,9 +138,11 @@ def check_host(host: str, allowed: frozenset[str]) -> None:
 def check_origin(headers: Headers, host: str, scope: Scope) -> None:
     """Refuse a request that a web page of another origin makes."""
     foreign = not all(_same_origin(origin, host) for origin in headers.getlist("origin"))
-    navigation = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
-    cross_site = headers.get("sec-fetch-site") in ("cross-site", "same-site") and not navigation
-    if cross_site or foreign:
+    # A link to the page may stand anywhere.
+    page = scope["method"] == "GET" and scope["path"] == "/"
+    navigation = page and headers.get("sec-fetch-mode") == "navigate"
+    other_site = not {"cross-site", "same-site"}.isdisjoint(headers.getlist("sec-fetch-site"))
+    if foreign or (other_site and not navigation):
         raise ApiError(
             403,
             "Requests from web pages of another origin are refused; call the server directly.",

@@ -29,6 +29,7 @@ logger = logging.getLogger("mashbox.errors")
 _MESSAGES = "/v1/messages"
 _OVERLOADED = 529
 _ANTHROPIC_TYPES: dict[int, Any] = {
+    401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",

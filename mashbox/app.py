@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container
 from importlib.resources import files
 from typing import Any
 
@@ -15,11 +15,13 @@ from connexion.middleware.routing import RoutingMiddleware
 from connexion.resolver import Resolver
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handlers.access import LOOPBACK_NAMES, AccessGuard, RequestIds
+from handlers.access import AccessGuard, RequestIds
+from handlers.api_keys import NO_KEYS, Tenants
 from handlers.body import PydanticBody
 from handlers.errors import ErrorBoundary
 from handlers.request_log import RequestLog
 from handlers.routes import Routes, ServedEngine
+from mashbox.hosts import LOOPBACK_NAMES
 
 # Of connexion's stack only what serves: errors, documents and access are ours.
 _MIDDLEWARES = [
@@ -36,22 +38,38 @@ def contract() -> dict[str, Any]:
     return document
 
 
-def create_app(engine: ServedEngine, hosts: Iterable[str] = LOOPBACK_NAMES) -> ASGIApp:
-    """Build the application that serves `engine` under the host names `hosts`."""
-    routes = Routes(engine, contract())
+def create_app(
+    engine: ServedEngine, hosts: Container[str] = LOOPBACK_NAMES, tenants: Tenants = NO_KEYS
+) -> ASGIApp:
+    """Build the application that serves `engine` under the host names `hosts`.
+
+    With `tenants`, only their keys open what the contract wants a key for.
+    """
+    document = contract()
+    if tenants:
+        _require_keys(document)
+    routes = Routes(engine, document)
     connexion = AsyncApp("mashbox", middlewares=list(_MIDDLEWARES))
     connexion.add_api(
         _routing(),
         resolver=Resolver(lambda operation_id: getattr(routes, operation_id)),
         validator_map={"body": {"application/json": PydanticBody}},
     )
-    guard = AccessGuard(connexion, hosts)
+    guard = AccessGuard(connexion, hosts, tenants)
     http = RequestIds(RequestLog(ErrorBoundary(guard)))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await (http if scope["type"] == "http" else connexion)(scope, receive, send)
 
     return app
+
+
+def _require_keys(document: dict[str, Any]) -> None:
+    """Take the alternative of no key out of the document."""
+    for item in document["paths"].values():
+        for operation in item.values():
+            if {} in operation.get("security", ()):
+                operation["security"].remove({})
 
 
 def _routing() -> dict[str, Any]:

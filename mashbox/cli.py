@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import re
 import signal
@@ -14,6 +13,7 @@ import typer
 
 from engine.model_format import FORMATS
 from mashbox import __version__
+from mashbox.hosts import host_name
 from mashbox.logs import LogFormat, set_up_logging
 
 # Everything heavy is imported where it is used: `mashbox --help` answers at once.
@@ -51,19 +51,18 @@ def root(
 
 
 def _check_host(host: str) -> str:
-    if not host or not _is_loopback(host.lower()):
-        raise typer.BadParameter(
-            f"{host!r} is no loopback address, and this version has no keys to protect others. "
-            "Use 127.0.0.1; from elsewhere, an SSH tunnel reaches it."
-        )
-    return "127.0.0.1" if host.lower() == "localhost" else host
-
-
-def _is_loopback(host: str) -> bool:
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        name = host_name(host).strip("[]")
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}. Use 127.0.0.1, or the address to listen on.") from None
+    return "127.0.0.1" if name == "localhost" else name
+
+
+def _check_names(names: list[str]) -> list[str]:
+    try:
+        return [host_name(name) for name in names]
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}. Give it without scheme and port.") from None
 
 
 def _check_device(device: str) -> str:
@@ -88,7 +87,9 @@ Model = Annotated[
 Host = Annotated[
     str,
     typer.Option(
-        help="Loopback address to listen on.", callback=_check_host, rich_help_panel="Server"
+        help="Address to listen on; one that others can reach needs keys.",
+        callback=_check_host,
+        rich_help_panel="Server",
     ),
 ]
 Port = Annotated[
@@ -97,6 +98,24 @@ Port = Annotated[
         help="Port to listen on; 0 takes a free one.",
         min=0,
         max=65535,
+        rich_help_panel="Server",
+    ),
+]
+ApiKeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="File with the keys that open the server, one a line, each optionally followed by "
+        "a tenant's name. MASHBOX_API_KEY in the environment is a key too.",
+        rich_help_panel="Server",
+    ),
+]
+AllowedHost = Annotated[
+    list[str],
+    typer.Option(
+        help="Host name that the server answers to besides its own, as behind a proxy; "
+        "can be given repeatedly.",
+        callback=_check_names,
+        metavar="NAME",
         rich_help_panel="Server",
     ),
 ]
@@ -160,6 +179,8 @@ def run(  # noqa: PLR0913 - one parameter an option
     model: Model = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
+    api_key_file: ApiKeyFile = None,
+    allowed_host: AllowedHost = [],  # noqa: B006 - typer reads it and hands over a new list
     ctx: Ctx = None,
     slots: Slots = 4,
     device: Device = "auto",
@@ -172,7 +193,7 @@ def run(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Load a model and serve it."""
     from mashbox.console import Console
-    from mashbox.start import ModelOptions, StartError, start
+    from mashbox.start import ModelOptions, ServerOptions, StartError, start
 
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     set_up_logging(log_format, level)
@@ -181,10 +202,10 @@ def run(  # noqa: PLR0913 - one parameter an option
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     options = ModelOptions(ctx, slots, device, dtype.value, tool_format, script)
     try:
-        start(console, model, host, port, options)
+        start(console, model, ServerOptions(host, port, api_key_file, allowed_host), options)
     except StartError as error:
         console.error(str(error))
-        raise typer.Exit(1) from None
+        raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         console.error("stopped")
         raise typer.Exit(130) from None

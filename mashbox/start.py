@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +18,34 @@ from engine.engine import Engine
 from engine.errors import ModelError
 from engine.model_files import read_header
 from engine.script import MAX_CONTEXT, SCRIPTED, scripted_source
+from handlers.api_keys import Tenants
 from mashbox import __version__
 from mashbox.app import create_app
 from mashbox.console import Console
+from mashbox.hosts import host_names, is_loopback
+from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
 from mashbox.memory import choose_ctx, free_bytes
 from mashbox.serve import AddressInUse, bind, serve
 
+logger = logging.getLogger("mashbox.start")
+
 
 class StartError(Exception):
-    """Why the server cannot start, in words for the user."""
+    """Why the server cannot start, in words for the user, and the exit code that says so."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Where to listen and whom to answer; `allowed_hosts` are names besides the server's own."""
+
+    host: str
+    port: int
+    api_key_file: Path | None
+    allowed_hosts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +60,45 @@ class ModelOptions:
     script: Path | None
 
 
-def start(console: Console, name: str | None, host: str, port: int, options: ModelOptions) -> None:
+def start(console: Console, name: str | None, server: ServerOptions, options: ModelOptions) -> None:
     """Bind, find the model, check that it fits, then load and serve it; raises StartError."""
+    tenants = _tenants(server)
+    sock = _bind(server.host, server.port)
     try:
-        sock = bind(host, port)
+        config = configure(console, name, options)
+        engine = Engine(config)
+        app = create_app(engine, host_names(server.host, server.allowed_hosts), tenants)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(app, engine, sock, console))
+    except ModelError as error:
+        raise StartError(str(error)) from None
+
+
+def _tenants(server: ServerOptions) -> Tenants:
+    """Read the keys, which a server that others can reach has to have."""
+    path = server.api_key_file
+    try:
+        tenants = read_keys(path, os.environ.get(VARIABLE))
+    except BadKeys as error:
+        raise StartError(str(error)) from None
+    if path and (warning := exposure(path)):
+        logger.warning("%s", warning)
+    if not tenants and not is_loopback(server.host):
+        raise StartError(
+            f"--host {server.host} is reachable by others, so keys are needed: "
+            f"pass --api-key-file or set {VARIABLE}.",
+            exit_code=2,
+        )
+    return tenants
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        return bind(host, port)
     except AddressInUse as error:
         raise StartError(str(error)) from None
     except OSError as error:
         raise StartError(f"{host}:{port} cannot be bound: {error.strerror}.") from error
-    try:
-        config = configure(console, name, options)
-        engine = Engine(config)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(create_app(engine), engine, sock, console))
-    except ModelError as error:
-        raise StartError(str(error)) from None
 
 
 def configure(console: Console, name: str | None, options: ModelOptions) -> EngineConfig:

@@ -32,7 +32,7 @@ def option_rows() -> list[str]:
         name = parameter.opts[0] if parameter.opts[0].startswith("--") else "[model]"
         default = parameter.default
         default = default.value if isinstance(default, Enum) else default
-        shown = "" if default is None else f"`{default}`"
+        shown = "" if default in (None, []) else f"`{default}`"
         rows.append(f"| `{name}` | {shown} | {parameter.help} |")
     return rows
 

@@ -8,8 +8,10 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from generated.routes import OPERATIONS
-from handlers.access import LOOPBACK_NAMES, AccessGuard, RequestIds, read_host
+from handlers.access import AccessGuard, RequestIds, read_host
+from handlers.api_keys import NO_KEYS, Tenants, key_digest
 from handlers.errors import ApiError
+from mashbox.hosts import LOOPBACK_NAMES
 from tests.handlers.asgi import CHAT, Connection, http_scope
 
 JSON = {"content_type": "application/json"}
@@ -25,15 +27,17 @@ class Inner:
         self.scopes.append(scope)
 
 
-async def visit(scope: Scope, hosts: frozenset[str] = LOOPBACK_NAMES) -> Scope:
+async def visit(
+    scope: Scope, hosts: frozenset[str] = LOOPBACK_NAMES, tenants: Tenants = NO_KEYS
+) -> Scope:
     inner = Inner()
-    await Connection().serve(AccessGuard(inner, hosts), scope)
+    await Connection().serve(AccessGuard(inner, hosts, tenants), scope)
     return inner.scopes[0]
 
 
-async def refusal(scope: Scope) -> ApiError:
+async def refusal(scope: Scope, tenants: Tenants = NO_KEYS) -> ApiError:
     with pytest.raises(ApiError) as caught:
-        await visit(scope)
+        await visit(scope, tenants=tenants)
     return caught.value
 
 
@@ -132,6 +136,13 @@ async def test_a_link_to_the_page_may_come_from_anywhere_but_only_to_the_page() 
     assert (await refusal(http_scope(path="/v1/models", **link))).status == 403
     assert (await refusal(http_scope(sec_fetch_site="cross-site"))).status == 403
     assert (await refusal(http_scope(origin="http://evil.com", **link))).status == 403
+    assert (await refusal(http_scope("POST", **link))).status == 403
+
+
+async def test_no_second_sec_fetch_site_hides_the_first() -> None:
+    scope = http_scope(sec_fetch_site="none")
+    scope["headers"].append((b"sec-fetch-site", b"cross-site"))
+    assert (await refusal(scope)).status == 403
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/models", "/nowhere", CHAT, "/a\nb"])
@@ -232,6 +243,105 @@ async def test_checks_come_in_the_contract_s_order(
     method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     assert (await refusal(http_scope(method, path, **headers))).status == status
+
+
+KEY = "red-key-0123456789"
+TENANTS = {key_digest(KEY): "red"}
+MATRIX = [
+    ("GET", "/", False),
+    ("GET", "/health", False),
+    ("GET", "/v1/health", False),
+    ("GET", "/v1/models", True),
+    ("GET", "/v1/models/some/model", True),
+    ("GET", "/openapi.json", True),
+    ("GET", "/metrics", True),
+    ("POST", CHAT, True),
+    ("POST", "/v1/completions", True),
+    ("POST", "/v1/messages", True),
+    ("POST", "/v1/messages/count_tokens", True),
+    ("POST", "/v1/responses", True),
+]
+
+
+def test_the_matrix_has_every_path_of_the_contract() -> None:
+    paths = {re.sub(r"\{\w+\}", "some/model", operation.path) for operation in OPERATIONS}
+    assert {path for _, path, _ in MATRIX} == paths
+
+
+@pytest.mark.parametrize(("method", "path", "locked"), MATRIX)
+async def test_a_server_with_keys_tells_those_without_one_its_health_alone(
+    method: str, path: str, locked: bool
+) -> None:
+    for headers in ({}, {"authorization": "Bearer wrong"}, {"x-api-key": "wrong"}):
+        scope = http_scope(method, path, **JSON, **headers)
+        if locked:
+            assert (await refusal(scope, TENANTS)).status == 401
+        else:
+            assert (await visit(scope, tenants=TENANTS))["tenant"] == ""
+
+
+@pytest.mark.parametrize("headers", [{"authorization": f"Bearer {KEY}"}, {"x-api-key": KEY}])
+@pytest.mark.parametrize(("method", "path", "locked"), MATRIX)
+async def test_a_key_opens_every_path_and_names_the_tenant(
+    method: str, path: str, locked: bool, headers: dict[str, str]
+) -> None:
+    scope = await visit(http_scope(method, path, **JSON, **headers), tenants=TENANTS)
+    assert scope["tenant"] == ("red" if locked else "")
+
+
+@pytest.mark.parametrize(("method", "path", "_"), MATRIX)
+async def test_a_server_without_keys_passes_over_any(method: str, path: str, _: bool) -> None:
+    scope = await visit(http_scope(method, path, **JSON, authorization=f"Bearer {KEY}"))
+    assert scope["tenant"] == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/nope", "/v1/", "/v1/health/", "/v1/health/../models", "/v1/%6dodels", "/v1/models\n"],
+)
+async def test_unknown_paths_below_v1_cannot_be_explored_without_a_key(path: str) -> None:
+    assert (await refusal(http_scope("GET", path), TENANTS)).status == 401
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/V1/models", "//v1/models", "/v1", "/./v1/models", "/health/../v1/models", "/x/v1/models",
+        "/METRICS", "/metrics/", "/openapi.json/", "//openapi.json", "/openapi%2ejson", "v1/models",
+    ],
+)  # fmt: skip
+async def test_no_spelling_of_a_path_leads_around_the_keys(path: str) -> None:
+    assert (await refusal(http_scope("GET", path), TENANTS)).status == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "OPTIONS", "BREW", "head"])
+async def test_keys_come_before_methods(method: str) -> None:
+    assert (await refusal(http_scope(method, CHAT), TENANTS)).status == 401
+
+
+@pytest.mark.parametrize(("_", "path", "locked"), MATRIX)
+async def test_head_tells_readiness_alone_so_it_needs_no_key(
+    _: str, path: str, locked: bool
+) -> None:
+    scope = await visit(http_scope("HEAD", path), tenants=TENANTS)
+    assert (scope["path"], scope["tenant"]) == ("/v1/health", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        (CHAT, {**FOREIGN, **FORM}, 403),
+        (CHAT, {**OTHER_ORIGIN, **FORM}, 403),
+        (CHAT, {**FORM, **TOO_LONG}, 401),
+        (CHAT, {**JSON, **TOO_LONG}, 401),
+        ("/v1/models", FORM, 401),
+        ("/v1/responses", {"upgrade": "websocket"}, 401),
+    ],
+)
+async def test_the_key_is_asked_for_after_host_and_origin_and_before_the_rest(
+    path: str, headers: dict[str, str], status: int
+) -> None:
+    assert (await refusal(http_scope("POST", path, **headers), TENANTS)).status == status
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from handlers.api_keys import key_digest
 from mashbox.app import contract, create_app
+from mashbox.hosts import host_names
 from tests.handlers.asgi import CHAT, QUESTION, Connection, client, error_of, http_scope
 from tests.handlers.scripted_engine import Hold, ScriptedEngine, text_events
 
@@ -90,6 +92,56 @@ async def test_the_own_host_names_can_be_chosen() -> None:
         connection = Connection()
         await connection.serve(app, http_scope(host=host))
         assert connection.status == status
+
+
+async def test_where_others_reach_the_server_any_address_is_its_name() -> None:
+    app = create_app(ScriptedEngine(), host_names("0.0.0.0", ["box.example"]))
+    for host, status in (("192.0.2.1:8000", 200), ("box.example", 200), ("evil.example", 403)):
+        connection = Connection()
+        await connection.serve(app, http_scope(host=host, origin=f"https://{host}"))
+        assert connection.status == status
+
+
+TENANTS = {key_digest("k" * 16): "red"}
+
+
+async def keyed(method: str, path: str, **headers: str) -> httpx.Response:
+    transport = httpx.ASGITransport(create_app(ScriptedEngine(), tenants=TENANTS))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        return await http.request(method, path, headers=headers)
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/messages/count_tokens", "/v1/nope"])
+async def test_a_request_without_a_key_is_refused_in_its_route_s_shape(path: str) -> None:
+    response = await keyed("POST", path, authorization="Bearer not-a-key")
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert "not-a-key" not in response.text
+    error = response.json()["error"]
+    assert error["type"] == "authentication_error"
+    assert (response.json().get("type") == "error") == path.startswith("/v1/messages")
+
+
+@pytest.mark.parametrize("path", ["/v1/%6dodels", "/%76%31/models", "/v1/models/%2e%2e/x"])
+async def test_an_encoded_path_needs_the_key_too(path: str) -> None:
+    assert (await keyed("GET", path)).status_code == 401
+    assert (await keyed("GET", path, authorization="Bearer " + "k" * 16)).status_code in (200, 404)
+
+
+async def test_a_head_without_a_key_tells_readiness_alone() -> None:
+    response = await keyed("HEAD", "/v1/models")
+    assert (response.status_code, response.content) == (200, b"")
+
+
+async def test_the_served_contract_says_whether_keys_are_optional() -> None:
+    key = {"authorization": "Bearer " + "k" * 16}
+    for response, alternatives in (
+        (await keyed("GET", "/openapi.json", **key), [{"bearer": []}, {"apiKey": []}]),
+        (await request("GET", "/openapi.json"), [{"bearer": []}, {"apiKey": []}, {}]),
+    ):
+        paths = response.json()["paths"]
+        assert paths["/v1/models"]["get"]["security"] == alternatives
+        assert "security" not in paths["/health"]["get"]
 
 
 @pytest.mark.parametrize("stream", [True, False])

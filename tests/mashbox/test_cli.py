@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,19 +37,18 @@ def test_help_names_every_option_and_imports_no_torch() -> None:
     assert done.returncode == 0, done.stderr
     for option in ("--host", "--port", "--ctx", "--slots", "--device", "--dtype", "--script"):
         assert option in done.stdout
-    assert "--tool-format" in done.stdout
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com", ""])
-def test_a_host_that_others_reach_is_refused_with_2(host: str) -> None:
-    result = run("run", "--host", host)
-    assert result.exit_code == 2
-    assert "no keys" in result.output
+    for option in ("--tool-format", "--api-key-file", "--allowed-host", "MASHBOX_API_KEY"):
+        assert option in done.stdout
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
+        ("--host", ""),
+        ("--host", "example.com:80"),
+        ("--allowed-host", "http://example.com"),
+        ("--allowed-host", "example.com:80"),
+        ("--allowed-host", "*"),
         ("--port", "65536"),
         ("--ctx", "1"),
         ("--slots", "0"),
@@ -66,13 +66,48 @@ def test_a_bad_option_is_refused_with_2(arguments: tuple[str, str]) -> None:
     assert arguments[0] in result.output
 
 
-def start(*arguments: str) -> subprocess.CompletedProcess[str]:
+def start(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mashbox", "run", "--port", "0", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
+        env=os.environ | variables,
     )
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.com"])
+def test_a_host_that_others_reach_is_refused_without_keys_with_2(host: str) -> None:
+    done = start("--host", host, MASHBOX_API_KEY="")
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"--host {host} is reachable by others, so keys are needed: "
+        "pass --api-key-file or set MASHBOX_API_KEY.\n"
+    )
+
+
+def test_with_a_key_a_host_that_others_reach_is_taken() -> None:
+    # An address of no machine: others must not reach a test.
+    done = start("--host", "192.0.2.1", MASHBOX_API_KEY="k" * 16)
+    assert done.returncode == 1
+    assert done.stderr == "192.0.2.1:0 cannot be bound: Cannot assign requested address.\n"
+
+
+def test_keys_are_checked_first(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text("too-short\n")
+    done = start("no-such-model", "--host", "192.0.2.1", "--api-key-file", str(path))
+    assert done.returncode == 1
+    assert done.stderr == f"{path}:1: a key must be at least 16 characters.\n"
+
+
+def test_a_key_file_that_others_can_read_is_a_warning_even_when_quiet(tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text("k" * 16)
+    path.chmod(0o644)
+    done = start("no-such-model", "--quiet", "--api-key-file", str(path))
+    assert f"{path} can be read by others (mode 0644). Run: chmod 600 {path}\n" in done.stderr
+    assert "kkk" not in done.stderr
 
 
 def test_an_unknown_model_is_one_sentence_with_a_suggestion() -> None:
