@@ -99,8 +99,9 @@ class WorkerProcess:
 
     def _listen(self, last_lines: deque[str]) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            last_lines.append(line.decode(errors="replace").rstrip())
+        with self._process.stderr as lines:
+            for line in lines:
+                last_lines.append(line.decode(errors="replace").rstrip())
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):
