@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -10,7 +11,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from generated.models import ChatCompletionRequest
-from handlers.body import MAX_BODY_BYTES, PydanticBody, json_path, parse_body, render_path
+from handlers import body as body_module
+from handlers.body import (
+    MAX_BODY_BYTES,
+    MAX_PARTS,
+    PydanticBody,
+    has_too_many_parts,
+    json_path,
+    parse_body,
+    render_path,
+)
 from handlers.disconnect import ClientLeft
 from handlers.errors import ApiError
 from tests.handlers.asgi import Connection, http_scope
@@ -263,6 +273,59 @@ def test_any_bytes_are_parsed_or_refused(raw: bytes) -> None:
     refusal(raw)
 
 
+@pytest.mark.parametrize(
+    "text", ["a, b: [c] {d}", '"a", "b"', "\\\\", '\\"', "\\", '"', ",\n\t\\n", 'x\\\\"y,']
+)
+def test_texts_may_be_long_whatever_stands_in_them(text: str) -> None:
+    content = text * (2 * MAX_PARTS // len(text) + MAX_PARTS)
+    raw = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
+    assert parse(raw).messages[0].content == content
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"[" + b"1," * MAX_PARTS + b"1]",
+        b'{"messages": [' + b",".join([b"{}"] * MAX_PARTS) + b"]}",
+        with_extra(b"[" + b'"",' * MAX_PARTS + b'""]'),
+        with_extra(b"[" + b'"\\",",' * MAX_PARTS + b'""]'),
+        with_extra(b"{" + b'"a":1,' * MAX_PARTS + b'"b": 2}'),
+        b'"' * (4 * MAX_PARTS),
+    ],
+)
+def test_bodies_of_very_many_parts_are_refused_unparsed(raw: bytes) -> None:
+    error = refusal(raw)
+    assert error.message.startswith(f"The body has more than {MAX_PARTS} JSON parts ")
+    assert (error.param, error.code) == (None, None)
+
+
+def parts_of(text: str) -> int:
+    """Count strings and what stands between values, one character after the other."""
+    parts, quoted, escaped = 0, False, False
+    for character in text:
+        if quoted:
+            quoted, escaped = escaped or character != '"', character == "\\" and not escaped
+        else:
+            quoted = character == '"'
+            parts += quoted or character in ",:[{"
+    return parts
+
+
+JSON_TEXT = st.text(st.sampled_from('\\",:[{ab'), max_size=8)
+
+
+@given(st.recursive(JSON_TEXT | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(
+    JSON_TEXT, inner)))  # fmt: skip
+def test_parts_are_counted_exactly(value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    parts = parts_of(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(body_module, "MAX_PARTS", parts)
+        assert not has_too_many_parts(text.encode())
+        patch.setattr(body_module, "MAX_PARTS", max(parts - 1, 0))
+        assert has_too_many_parts(text.encode()) is (parts > 0)
+
+
 def test_union_tags_are_stripped_from_locations() -> None:
     body = {"content": [{"type": "x"}]}
     assert json_path(body, ("content", "<array>", 0, "type")) == ("content", 0, "type")
@@ -284,6 +347,23 @@ async def read(*pieces: bytes) -> Any:
 async def test_a_body_in_pieces_becomes_one_model() -> None:
     body = await read(b'{"messages": [{"ro', b"", b'le": "user"}]}')
     assert body.messages[0].role == "user"
+
+
+async def test_a_large_body_is_parsed_outside_the_event_loop() -> None:
+    threads: list[str] = []
+
+    class Model(ChatCompletionRequest):
+        @classmethod
+        def model_validate_json(cls, *args: Any, **kwargs: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return super().model_validate_json(*args, **kwargs)
+
+    validator = PydanticBody(schema={"x-model": "ChatCompletionRequest"})
+    validator._model = Model
+    for text in ("small", "large" * MAX_PARTS):
+        raw = json.dumps({"messages": [{"role": "user", "content": text}]}).encode()
+        await validator.wrap_receive(Connection(raw).receive, scope=http_scope())
+    assert threads == ["MainThread", "parse_0"]
 
 
 async def test_a_body_is_measured_where_it_is_read() -> None:
