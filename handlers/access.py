@@ -44,13 +44,20 @@ class AccessGuard:
         if scope["method"] == "HEAD":
             # The contract: HEAD tells readiness, whatever the path.
             scope = {**scope, "path": _HEAD_PATH, "raw_path": _HEAD_PATH.encode()}
-        locked = bool(self._tenants) and self._routes.needs_key(scope["path"])
-        scope = {**scope, "tenant": find_tenant(headers, self._tenants) if locked else ""}
+        scope = {**scope, "tenant": self._tenant(headers, scope)}
         check_upgrade(headers)
         self._routes.check(scope["path"], scope["method"])
         if scope["method"] == "POST":
             scope = {**scope, "headers": _check_body_headers(headers)}
         await self._app(scope, receive, send)
+
+    def _tenant(self, headers: Headers, scope: Scope) -> str:
+        if not self._tenants or not self._routes.needs_key(scope["path"]):
+            return ""
+        tenant = find_tenant(headers, self._tenants)
+        if "record" in scope:
+            scope["record"].tenant = tenant
+        return tenant
 
 
 class RequestIds:

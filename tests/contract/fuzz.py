@@ -69,11 +69,15 @@ def served(app: ASGIApp) -> Iterator[str]:
             thread.join()
 
 
-def fuzz(app: ASGIApp, max_examples: int) -> Findings:
-    """Try every operation with examples, boundary values and `max_examples` random cases."""
+def fuzz(app: ASGIApp, max_examples: int, key: str = "") -> Findings:
+    """Try every operation with examples, boundary values and `max_examples` random cases.
+
+    `key` is one of the server's, if it has some.
+    """
     findings = Findings()
     with served(app) as url:
-        schema = schemathesis.openapi.from_dict(_document(url), config=_config(url, max_examples))
+        config = _config(url, max_examples, key)
+        schema = schemathesis.openapi.from_dict(_document(url, key), config=config)
         schema.hook(map_body)
         for event in from_schema(schema).execute():
             match event:
@@ -91,8 +95,8 @@ def map_body(context: schemathesis.HookContext, body: Any) -> Any:
     return {"stream": True} | body if isinstance(body, dict) else body
 
 
-def _document(url: str) -> dict[str, Any]:
-    document: dict[str, Any] = httpx.get(f"{url}/openapi.json").json()
+def _document(url: str, key: str) -> dict[str, Any]:
+    document: dict[str, Any] = httpx.get(f"{url}/openapi.json", headers={"x-api-key": key}).json()
     schemas = document["components"]["schemas"]
     for name in ("ChatCompletionRequest", "CompletionRequest", "ResponsesRequest"):
         # Any other model is 404, whatever else is wrong, and would hide it.
@@ -104,7 +108,7 @@ def _document(url: str) -> dict[str, Any]:
     return document
 
 
-def _config(url: str, max_examples: int) -> SchemathesisConfig:
+def _config(url: str, max_examples: int, key: str) -> SchemathesisConfig:
     # Examples and boundary values are exhaustive; one seed makes the random cases repeatable too.
     return SchemathesisConfig.from_dict(
         {
@@ -118,6 +122,7 @@ def _config(url: str, max_examples: int) -> SchemathesisConfig:
                 "no-shrink": True,
             },
             "phases": {"stateful": {"enabled": False}},
+            "auth": {"openapi": {"bearer": {"bearer": key}}} if key else {},
         }
     )
 

@@ -4,6 +4,7 @@ import pytest
 
 from engine.errors import QueueFull
 from generated.routes import OPERATIONS
+from handlers.api_keys import key_digest
 from mashbox.app import create_app
 from tests.contract.fuzz import CHAT, Findings, fuzz
 from tests.handlers.scripted_engine import ScriptedEngine, text_events
@@ -35,3 +36,13 @@ def test_a_full_queue_keeps_the_contract_too() -> None:
     findings = fuzz(create_app(engine), max_examples=5)
     assert findings.failures == {}
     assert findings.statuses[CHAT, 429] >= 100
+
+
+def test_a_server_with_keys_answers_nobody_without_one() -> None:
+    engine = ScriptedEngine(text_events("Hel", "lo"))
+    app = create_app(engine, tenants={key_digest("k" * 16): "red"})
+    findings = fuzz(app, max_examples=5, key="k" * 16)
+    assert findings.failures == {}
+    assert findings.errors == []
+    assert findings.statuses[CHAT, 200] >= 50
+    assert findings.statuses[CHAT, 401] >= 1

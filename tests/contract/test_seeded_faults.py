@@ -13,8 +13,9 @@ from engine.errors import QueueFull
 from engine.events import Usage
 from generated._base import StrictFloat
 from generated.models import ChatCompletionRequest, ChatUsage
-from handlers import chat_encoder
+from handlers import access, chat_encoder
 from handlers.access import RequestIds
+from handlers.api_keys import key_digest
 from handlers.errors import ApiError
 from mashbox.app import create_app
 from tests.contract.fuzz import fuzz
@@ -100,3 +101,9 @@ def test_a_missing_request_id_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_crash_is_found() -> None:
     good = text_events("Hello")
     assert "not_a_server_error" in failed_checks(good, KeyError("inside"), good)
+
+
+def test_a_server_that_forgets_its_keys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "find_tenant", lambda headers, tenants: "red")
+    app = create_app(ScriptedEngine(text_events("Hello")), tenants={key_digest("k" * 16): "red"})
+    assert "ignored_auth" in fuzz(app, max_examples=1, key="k" * 16).failures

@@ -133,6 +133,15 @@ async def test_a_head_without_a_key_tells_readiness_alone() -> None:
     assert (response.status_code, response.content) == (200, b"")
 
 
+async def test_the_log_names_the_tenant_and_not_the_key(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mashbox")
+    await keyed("GET", "/v1/models", authorization="Bearer " + "k" * 16)
+    await keyed("GET", "/v1/models", authorization="Bearer " + "x" * 16)
+    fields = [vars(record)["fields"] for record in caplog.records]
+    assert [line.get("tenant") for line in fields] == ["red", None]
+    assert "kkk" not in str(fields) and "xxx" not in str(fields)
+
+
 async def test_the_served_contract_says_whether_keys_are_optional() -> None:
     key = {"authorization": "Bearer " + "k" * 16}
     for response, alternatives in (
