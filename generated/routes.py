@@ -32,6 +32,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "get_health",
         "GET",
         "/v1/health",
+        needs_key=True,
     ),
     Operation(
         "head_health",

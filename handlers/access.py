@@ -52,7 +52,8 @@ class AccessGuard:
         await self._app(scope, receive, send)
 
     def _tenant(self, headers: Headers, scope: Scope) -> str:
-        if not self._tenants or not self._routes.needs_key(scope["path"]):
+        is_open = scope["method"] == "HEAD" or not self._routes.needs_key(scope["path"])
+        if is_open or not self._tenants:
             return ""
         tenant = find_tenant(headers, self._tenants)
         if "record" in scope:

@@ -119,6 +119,15 @@ AllowedHost = Annotated[
         rich_help_panel="Server",
     ),
 ]
+Drain = Annotated[
+    float,
+    typer.Option(
+        help="Seconds that running answers get to end when the server is told to stop.",
+        min=0,
+        metavar="SECONDS",
+        rich_help_panel="Server",
+    ),
+]
 Ctx = Annotated[
     int | None,
     typer.Option(
@@ -181,6 +190,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     port: Port = 8000,
     api_key_file: ApiKeyFile = None,
     allowed_host: AllowedHost = [],  # noqa: B006 - typer reads it and hands over a new list
+    drain: Drain = 10.0,
     ctx: Ctx = None,
     slots: Slots = 4,
     device: Device = "auto",
@@ -200,9 +210,10 @@ def run(  # noqa: PLR0913 - one parameter an option
     # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
+    server = ServerOptions(host, port, api_key_file, allowed_host, drain)
     options = ModelOptions(ctx, slots, device, dtype.value, tool_format, script)
     try:
-        start(console, model, ServerOptions(host, port, api_key_file, allowed_host), options)
+        start(console, model, server, options)
     except StartError as error:
         console.error(str(error))
         raise typer.Exit(error.exit_code) from None

@@ -19,7 +19,6 @@ from engine.engine import Engine
 from mashbox.console import Console
 from mashbox.http_protocol import READ_SECONDS, LimitedHttp
 
-DRAIN_SECONDS = 10.0
 # What a connection may still need once its answer is out.
 _CLOSE_SECONDS = 2
 # Longer than clients and proxies keep idle connections, so that none closes under a request.
@@ -113,8 +112,13 @@ class _Signals:
         self.stop.set()
 
 
-async def serve(app: ASGIApp, engine: Engine, sock: socket.socket, console: Console) -> None:
-    """Serve until a signal; raises ModelError when the model cannot be loaded."""
+async def serve(
+    app: ASGIApp, engine: Engine, sock: socket.socket, console: Console, drain_seconds: float
+) -> None:
+    """Serve until a signal, then let running answers end for `drain_seconds`.
+
+    Raises ModelError when the model cannot be loaded.
+    """
     allow_many_connections()
     signals = _Signals(console)
     server = _Uvicorn(_uvicorn_config(app))
@@ -123,8 +127,8 @@ async def serve(app: ASGIApp, engine: Engine, sock: socket.socket, console: Cons
         if await _load(engine, console, signals.stop):
             console.ready(sock.getsockname(), engine)
             await signals.stop.wait()
-        console.stopping(engine.health().running, DRAIN_SECONDS)
-        await engine.drain(DRAIN_SECONDS)
+        console.stopping(engine.health().running, drain_seconds)
+        await engine.drain(drain_seconds)
     finally:
         await engine.close()
         server.should_exit = True

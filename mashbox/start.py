@@ -40,12 +40,16 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Where to listen and whom to answer; `allowed_hosts` are names besides the server's own."""
+    """Where to listen, whom to answer, how to stop.
+
+    `allowed_hosts` are names besides the server's own; `drain` is in seconds.
+    """
 
     host: str
     port: int
     api_key_file: Path | None
     allowed_hosts: Sequence[str]
+    drain: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def start(console: Console, name: str | None, server: ServerOptions, options: Mo
         engine = Engine(config)
         app = create_app(engine, host_names(server.host, server.allowed_hosts), tenants)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(app, engine, sock, console))
+            runner.run(serve(app, engine, sock, console, server.drain))
     except ModelError as error:
         raise StartError(str(error)) from None
 

@@ -103,12 +103,14 @@ def test_every_response_has_a_request_id_and_busy_ones_a_retry_after(document: J
         assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
 
 
-def test_keys_are_for_all_but_health_and_optional_unless_the_server_has_some(
+def test_keys_are_for_all_but_readiness_and_optional_unless_the_server_has_some(
     document: Json,
 ) -> None:
     for operation in operations(document):
         node = document["paths"][operation.path][operation.method.lower()]
-        assert operation.needs_key == (operation.path not in ("/", "/health", "/v1/health"))
+        assert operation.needs_key == (
+            operation.method != "HEAD" and operation.path not in ("/", "/health")
+        )
         assert operation.needs_key == ("401" in node["responses"])
         if operation.needs_key:
             assert node["security"] == [{"bearer": []}, {"apiKey": []}, {}]

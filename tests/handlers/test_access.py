@@ -250,7 +250,7 @@ TENANTS = {key_digest(KEY): "red"}
 MATRIX = [
     ("GET", "/", False),
     ("GET", "/health", False),
-    ("GET", "/v1/health", False),
+    ("GET", "/v1/health", True),
     ("GET", "/v1/models", True),
     ("GET", "/v1/models/some/model", True),
     ("GET", "/openapi.json", True),
