@@ -15,6 +15,7 @@ from engine.model_format import ModelFormat
 from engine.request import ChatPrompt
 from engine.template_messages import TemplateMessages, merged, without_system
 from engine.template_traits import find_traits
+from engine.text_pool import Cancelled, never
 from engine.tokenizer import EncodedPrompt, Segment, Tokenizer
 
 # For models without a template: ChatML where the vocabulary has it, else a transcript.
@@ -75,13 +76,13 @@ class ChatTemplate:
         """Whether the template offers tools itself, as those of models trained for them do."""
         return self._traits.tools
 
-    def encode(self, prompt: ChatPrompt, limit: int) -> EncodedChat:
+    def encode(self, prompt: ChatPrompt, limit: int, cancelled: Cancelled = never) -> EncodedChat:
         """Render and encode a conversation, keeping at most `limit` ids but counting all.
 
-        Raises BadPrompt as `render` does.
+        Raises BadPrompt as `render` does, and Abandoned as `Tokenizer.encode` does.
         """
         text = self._text(prompt)
-        encoded = self._tokenizer.encode(self._control.segments(text), limit)
+        encoded = self._tokenizer.encode(self._control.segments(text), limit, cancelled)
         return EncodedChat(encoded, self._ends_thinking(text))
 
     def render(self, prompt: ChatPrompt) -> tuple[Segment, ...]:

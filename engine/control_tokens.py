@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tokenizers import AddedToken
@@ -13,6 +13,8 @@ from engine.tokenizer import PIECE, Segment
 
 # Supplementary private-use characters: no template knows them, none trims or changes them.
 _PRIVATE = range(0xF0000, 0xFFFFE)
+# A search keeps the interpreter lock to its end; one over so many characters takes 2 ms.
+_WINDOW = 2**18
 
 
 class ControlTokens:
@@ -53,7 +55,7 @@ class ControlTokens:
 
     def unmask(self, text: str) -> str:
         """The text as the client wrote it."""
-        return self._marked.sub(lambda m: m[1] or self._sources.get(m[0], ""), text)
+        return _replace(self._marked, lambda m: m[1] or self._sources.get(m[0], ""), text, 2)
 
     def segments(self, rendered: str) -> tuple[Segment, ...]:
         """Split a rendered prompt into segments, masks undone.
@@ -79,7 +81,7 @@ class ControlTokens:
     def _sections(self, rendered: str) -> Iterator[tuple[str, str]]:
         """Yield each control token with the text after it; before the first stands an empty one."""
         token, start = "", 0
-        for match in self._pattern.finditer(rendered):
+        for match in _matches(self._pattern, rendered, self._longest + 1):
             begin, end = self._extent(rendered, match, start)
             yield token, rendered[start:begin]
             token, start = rendered[begin:end], end
@@ -96,8 +98,10 @@ class ControlTokens:
         return max(begin, start), end
 
     def _mask_text(self, text: str) -> str:
-        text = self._mark.sub(lambda m: self._escape + m[0], text)
-        text = self._pattern.sub(lambda m: m[0].translate(self._table), text)
+        text = _replace(self._mark, lambda m: self._escape + m[0], text, 1)
+        text = _replace(
+            self._pattern, lambda m: m[0].translate(self._table), text, self._longest + 1
+        )
         longest = min(len(text), self._longest)
         head = next((n for n in range(longest, 0, -1) if text[:n] in self._tails), 0)
         tail = next((n for n in range(longest, 0, -1) if text[-n:] in self._heads), 0)
@@ -106,6 +110,33 @@ class ControlTokens:
         if tail:
             text = text[:-tail] + text[-tail:].translate(self._table)
         return text
+
+
+def _matches(pattern: re.Pattern[str], text: str, longest: int) -> Iterator[re.Match[str]]:
+    """Find what `finditer` finds, window by window; no match is of more than `longest` characters.
+
+    The pattern must not look around its match.
+    """
+    start = 0
+    for window in range(_WINDOW, len(text) + _WINDOW, _WINDOW):
+        for match in pattern.finditer(text, start, window + longest):
+            if match.start() >= window:
+                break
+            yield match
+            start = match.end()
+        start = max(start, window)
+
+
+def _replace(
+    pattern: re.Pattern[str], new: Callable[[re.Match[str]], str], text: str, longest: int
+) -> str:
+    """Do what `pattern.sub` does, window by window."""
+    pieces: list[str] = []
+    end = 0
+    for match in _matches(pattern, text, longest):
+        pieces += text[end : match.start()], new(match)
+        end = match.end()
+    return "".join(pieces) + text[end:] if pieces else text
 
 
 def _longest_of(words: list[str]) -> str:

@@ -7,10 +7,8 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ParamSpec, TypeVar
 
 from engine.answer import Answer
 from engine.config import EngineConfig
@@ -20,14 +18,10 @@ from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, Ste
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from engine.stats import EngineStats
 from engine.supervisor import StartWorker, WorkerSupervisor
-from engine.text_side import PreparedPrompt, TextSide
+from engine.text_pool import TextPool
+from engine.text_side import PreparedPrompt, TextSide, prompt_size
 from engine.worker_process import WorkerProcess
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-# Rendering and tokenising hold the interpreter lock for long stretches; more threads only thrash.
-_TEXT_THREADS = 2
 # How long admitted requests wait for a worker that starts again.
 RESTART_SECONDS = 120.0
 
@@ -52,7 +46,7 @@ class Engine:
         self.stats = EngineStats(config.ctx)
         self._supervisor = WorkerSupervisor(config, self, start_worker)
         self._dispatcher = Dispatcher(config.slots, self._send)
-        self._pool = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")
+        self._pool = TextPool()
         self._text: TextSide | None = None
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
@@ -85,8 +79,8 @@ class Engine:
         self._keep_waiting()
         for answer in self._dispatcher.answers():
             self._lose(answer, ServerStopped("the server stopped before the answer was complete."))
+        self._pool.close()
         await self._supervisor.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def health(self) -> EngineHealth:
         """Describe the present state."""
@@ -113,7 +107,9 @@ class Engine:
         """
         text = self._require_ready()
         try:
-            prepared = await self._in_pool(text.prepare, request.prompt, self._room)
+            prepared = await self._pool.run(
+                prompt_size(request.prompt), partial(text.prepare, request.prompt, self._room)
+            )
         except PromptRefused as refusal:
             refusal.field = request.prompt_field
             raise
@@ -131,15 +127,12 @@ class Engine:
 
     async def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
         """The number of a prompt's tokens, however many; raises NotReady and BadPrompt."""
-        return await self._in_pool(self._require_ready().count, prompt)
+        text = self._require_ready()
+        return await self._pool.run(prompt_size(prompt), partial(text.count, prompt))
 
     @property
     def _room(self) -> int:
         return self.config.ctx - 1  # room for one token of the answer
-
-    async def _in_pool(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, partial(work, *args, **kwargs))
 
     def _submit(self, request: GenerationRequest, prepared: PreparedPrompt) -> Submit:
         encoded, wanted = prepared.encoded, request.sampling.max_tokens

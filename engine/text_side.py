@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.allocator import trim_memory
 from engine.chat_template import ChatTemplate
@@ -13,8 +14,12 @@ from engine.messages import Constraint, Ready, ThinkingBudget
 from engine.model_format import ModelFormat, detect_format
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from engine.response_parser import ResponseParser
+from engine.text_pool import Cancelled, never
 from engine.tokenizer import EncodedPrompt, Tokenizer
 from engine.tool_grammar import build_constraint, build_thinking_budget, control_ids
+
+# What a template writes around a text; it also stands for the time that this takes.
+_FRAME = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +53,23 @@ class TextSide:
         trim_memory()
         return cls(ready, tokenizer, template, format, control)
 
-    def count(self, prompt: ChatPrompt | TextPrompt) -> int:
-        """The number of the prompt's tokens; raises BadPrompt."""
+    def count(self, prompt: ChatPrompt | TextPrompt, cancelled: Cancelled = never) -> int:
+        """The number of the prompt's tokens; raises BadPrompt, and Abandoned when `cancelled`."""
         if isinstance(prompt, ChatPrompt):
-            return self.template.encode(prompt, 0).prompt.total
-        return self.tokenizer.encode_text(prompt.text, 0).total
+            return self.template.encode(prompt, 0, cancelled).prompt.total
+        return self.tokenizer.encode_text(prompt.text, 0, cancelled).total
 
-    def prepare(self, prompt: ChatPrompt | TextPrompt, limit: int) -> PreparedPrompt:
-        """Encode a prompt; raises BadPrompt, and ContextOverflow beyond `limit` tokens."""
+    def prepare(
+        self, prompt: ChatPrompt | TextPrompt, limit: int, cancelled: Cancelled = never
+    ) -> PreparedPrompt:
+        """Encode a prompt; raises BadPrompt, and ContextOverflow beyond `limit` tokens.
+
+        Raises Abandoned when it is `cancelled` meanwhile.
+        """
         if isinstance(prompt, TextPrompt):
-            return PreparedPrompt(_checked(self.tokenizer.encode_text(prompt.text, limit), limit))
-        encoded = self.template.encode(prompt, limit)
+            encoded_text = self.tokenizer.encode_text(prompt.text, limit, cancelled)
+            return PreparedPrompt(_checked(encoded_text, limit))
+        encoded = self.template.encode(prompt, limit, cancelled)
         return PreparedPrompt(
             _checked(encoded.prompt, limit),
             encoded.in_reasoning,
@@ -89,6 +100,26 @@ class TextSide:
             )
         detokenizer = IncrementalDetokenizer(self.tokenizer, markers)
         return Generation(detokenizer, parser, prepared.encoded.total, submitted_at, stop)
+
+
+def prompt_size(prompt: ChatPrompt | TextPrompt) -> int:
+    """About how many characters a prompt will have."""
+    if isinstance(prompt, TextPrompt):
+        return len(prompt.text)
+    calls = (call.arguments for message in prompt.messages for call in message.tool_calls)
+    return (
+        sum(len(m.content) + len(m.reasoning or "") + _FRAME for m in prompt.messages)
+        + sum(map(_json_size, calls))
+        + sum(len(tool.description) + _json_size(tool.parameters) for tool in prompt.tools)
+    )
+
+
+def _json_size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value) + _FRAME
+    if isinstance(value, dict):
+        return sum(len(key) + _json_size(item) for key, item in value.items()) + _FRAME
+    return sum(map(_json_size, value)) + _FRAME if isinstance(value, list) else _FRAME
 
 
 def _checked(encoded: EncodedPrompt, limit: int) -> EncodedPrompt:

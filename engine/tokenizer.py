@@ -13,6 +13,7 @@ import tokenizers
 
 from engine.errors import ModelError
 from engine.messages import Ready
+from engine.text_pool import Abandoned, Cancelled, never
 
 # One `encode` of 8 MB takes 1.2 GB of memory, so long texts are encoded in pieces.
 PIECE = 32_768
@@ -104,11 +105,18 @@ class Tokenizer:
         added = self._full.get_added_tokens_decoder().values()
         return [token for token in added if is_control(token.content)]
 
-    def encode(self, segments: Iterable[Segment], limit: int) -> EncodedPrompt:
-        """Encode a rendered prompt, keeping at most `limit` ids but counting all."""
+    def encode(
+        self, segments: Iterable[Segment], limit: int, cancelled: Cancelled = never
+    ) -> EncodedPrompt:
+        """Encode a rendered prompt, keeping at most `limit` ids but counting all.
+
+        Raises Abandoned between two pieces once it is `cancelled`.
+        """
         ids: list[int] = []
         total = 0
         for tokenizer, text in self._pieces(segments):
+            if cancelled():
+                raise Abandoned
             # Unlike `encode`, the batch call releases the GIL, and it computes no offsets.
             encoding = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0]
             total += len(encoding)
@@ -116,13 +124,13 @@ class Tokenizer:
                 ids += encoding.ids[: limit - len(ids)]
         return EncodedPrompt(tuple(ids), total)
 
-    def encode_text(self, text: str, limit: int) -> EncodedPrompt:
+    def encode_text(self, text: str, limit: int, cancelled: Cancelled = never) -> EncodedPrompt:
         """Encode a plain text, framed as the tokenizer's own post-processor frames texts.
 
-        A control token spelled in `text` is plain text. `limit` is as in `encode`.
+        A control token spelled in `text` is plain text. The rest is as in `encode`.
         """
         before, after = self._frame
-        bare = self.encode([Segment(text)], limit)
+        bare = self.encode([Segment(text)], limit, cancelled)
         return EncodedPrompt(
             (*before, *bare.ids, *after)[:limit], len(before) + bare.total + len(after)
         )

@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken
 
+from engine import control_tokens
 from engine.control_tokens import ControlTokens
 from engine.tokenizer import Segment
 from tests.engine.small_tokenizers import words
@@ -133,3 +134,16 @@ def test_text_of_many_beginnings_takes_linear_time() -> None:
     control = ControlTokens([AddedToken(f"<unused{n}>", normalized=False) for n in range(6000)])
     text = "<unused" * 100_000
     assert control.unmask(control.mask(text)) == text
+
+
+@given(st.lists(fragments | st.sampled_from(["word " * 9, CONTROL.end_mark]), max_size=6))
+def test_long_texts_are_searched_in_windows_with_the_same_result(texts: list[str]) -> None:
+    def everything() -> list[object]:
+        masked = [CONTROL.mask(text) for text in texts]
+        prompt = "<|im_start|>".join(masked) + "".join(texts)
+        return [masked, CONTROL.segments(prompt), [CONTROL.unmask(text) for text in masked]]
+
+    whole = everything()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(control_tokens, "_WINDOW", 3)
+        assert everything() == whole

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from engine.messages import ThinkingBudget
-from engine.request import ChatPrompt, Message, TextPrompt, Thinking, Tool, ToolChoice
-from engine.text_side import TextSide
+from engine.request import ChatPrompt, Message, TextPrompt, Thinking, Tool, ToolCall, ToolChoice
+from engine.text_pool import Abandoned
+from engine.text_side import TextSide, prompt_size
 from tests.engine.small_tokenizers import byte_level, ready
 
 TOOLS = (Tool("now", "The time.", {"type": "object", "properties": {}}),)
@@ -54,3 +55,21 @@ def test_plain_text_is_neither_held_nor_capped() -> None:
     prepared = text_side(KNOWING).prepare(TextPrompt("hello"), 4000)
     assert prepared.constraint is None
     assert prepared.thinking is None
+
+
+@pytest.mark.parametrize("asked", [prompt(ToolChoice()), TextPrompt("hello")])
+def test_work_that_is_cancelled_stops(asked: ChatPrompt | TextPrompt) -> None:
+    text = text_side(KNOWING)
+    with pytest.raises(Abandoned):
+        text.prepare(asked, 4000, lambda: True)
+    with pytest.raises(Abandoned):
+        text.count(asked, lambda: True)
+
+
+def test_the_size_of_a_prompt_is_about_its_characters() -> None:
+    call = ToolCall("1", "f", {"a": ["x" * 4000, 5]})
+    tool = Tool("f", "x" * 1000, {"properties": {"a": {"description": "x" * 5000}}})
+    messages = (Message("user", "x" * 1000), Message("assistant", "", "x" * 2000, (call,)))
+    assert prompt_size(TextPrompt("x" * 1000)) == 1000
+    assert 13_000 < prompt_size(ChatPrompt(messages, (tool,))) < 13_500
+    assert prompt_size(ChatPrompt((Message("user", ""),) * 1000)) > 10_000

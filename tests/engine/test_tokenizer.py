@@ -8,7 +8,8 @@ import tokenizers
 from hypothesis import given, settings
 
 from engine.errors import ModelError
-from engine.tokenizer import EncodedPrompt, Segment, Tokenizer
+from engine.text_pool import Abandoned
+from engine.tokenizer import PIECE, EncodedPrompt, Segment, Tokenizer
 from tests.engine.small_tokenizers import (
     ADDED,
     KINDS,
@@ -177,6 +178,14 @@ def test_all_ids_are_counted_but_only_the_first_kept() -> None:
     ids = plain_ids(tokenizer, "hello 12345" * 2)
     encoded = tokenizer.encode([Segment("hello 12345"), Segment("hello 12345")], 3)
     assert encoded == EncodedPrompt(tuple(ids[:3]), len(ids))
+
+
+def test_encoding_stops_between_two_pieces_when_it_is_cancelled() -> None:
+    tokenizer = Tokenizer(ready(byte_level()))
+    looks = iter([False, False, True])
+    with pytest.raises(Abandoned):
+        tokenizer.encode_text("word " * PIECE, 1, lambda: next(looks))
+    assert next(looks, None) is None
 
 
 def test_text_prompt_is_framed_by_the_post_processor() -> None:
