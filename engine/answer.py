@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from engine.errors import EngineError, WorkerFailed
-from engine.events import Event
+from engine.events import Event, Finished, FinishReason
 from engine.generation import Generation
 from engine.messages import SequenceOutput, Submit
+from engine.stats import Outcome, RequestStats
 
 
 class AnswerOwner(Protocol):
@@ -23,17 +24,25 @@ class AnswerOwner(Protocol):
 
 
 class Answer:
-    """An iterator of one request's events, ended by `Finished` or an exception."""
+    """An iterator of one request's events, ended by `Finished` or an exception.
+
+    `outcome` tells how it would be counted if it were closed now, `error` what ended the present
+    attempt.
+    """
 
     def __init__(
         self,
         submit: Submit,
         tenant: str,
+        stats: RequestStats,
         new_generation: Callable[[], Generation],
         owner: AnswerOwner,
     ) -> None:
         self.submit = submit
         self.tenant = tenant
+        self.stats = stats
+        self.outcome: Outcome = "abort"
+        self.error: EngineError | None = None
         self.tokens = 0
         self._new_generation = new_generation
         self._generation = new_generation()
@@ -71,6 +80,8 @@ class Answer:
         if self._retried:
             raise error
         self._retried = True
+        self.outcome, self.error = "abort", None
+        self.stats.restart()
         self._generation = self._new_generation()
         self._owner.send_again(self)
 
@@ -82,8 +93,11 @@ class Answer:
         """Turn what one step gave into events."""
         self.tokens = output.completion_tokens
         for event in self._generation.push(at, output):
+            if isinstance(event, Finished):
+                self.outcome = "length" if event.reason is FinishReason.LENGTH else "stop"
             self._events.put_nowait(event)
 
     def fail(self, error: EngineError) -> None:
         """End the iterator with `error`."""
+        self.outcome, self.error = "error", error
         self._events.put_nowait(error)

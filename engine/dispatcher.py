@@ -40,6 +40,11 @@ class Dispatcher:
         return self._admission.waiting
 
     @property
+    def held_tokens(self) -> int:
+        """Tokens that running requests hold in their slots, a prompt's from the start."""
+        return sum(len(a.submit.prompt_ids) + a.tokens for a in self._running.values())
+
+    @property
     def has_work(self) -> bool:
         """Whether the worker has something to do."""
         return self._sent is not None or bool(self._running)

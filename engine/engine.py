@@ -14,9 +14,10 @@ from engine.answer import Answer
 from engine.config import EngineConfig
 from engine.dispatcher import Dispatcher
 from engine.errors import EngineError, NotReady, PromptRefused, ServerStopped, WorkerFailed
+from engine.identity import Identity, identify
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
-from engine.stats import EngineStats
+from engine.stats import EngineStats, RequestStats
 from engine.supervisor import StartWorker, WorkerSupervisor
 from engine.text_pool import TextPool
 from engine.text_side import PreparedPrompt, TextSide, prompt_size
@@ -44,6 +45,7 @@ class Engine:
     def __init__(self, config: EngineConfig, start_worker: StartWorker = WorkerProcess) -> None:
         self.config = config
         self.stats = EngineStats(config.ctx)
+        self.identity: Identity | None = None
         self._supervisor = WorkerSupervisor(config, self, start_worker)
         self._dispatcher = Dispatcher(config.slots, self._send)
         self._pool = TextPool()
@@ -90,6 +92,7 @@ class Engine:
             waiting=self._dispatcher.waiting,
             worker_pid=self._supervisor.pid,
             worker_restarts=self._supervisor.restarts,
+            held_tokens=self._dispatcher.held_tokens,
         )
 
     @property
@@ -105,7 +108,7 @@ class Engine:
         Raises NotReady, BadPrompt, ContextOverflow and QueueFull, in this order of checks. The
         answer must be closed by whoever takes it.
         """
-        text = self._require_ready()
+        text, arrived_at = self._require_ready(), time.monotonic()
         try:
             prepared = await self._pool.run(
                 prompt_size(request.prompt), partial(text.prepare, request.prompt, self._room)
@@ -115,10 +118,12 @@ class Engine:
             raise
         if self._draining:
             raise self._stopping()
+        submit, admitted_at = self._submit(request, prepared), time.monotonic()
         answer = Answer(
-            self._submit(request, prepared),
+            submit,
             request.tenant,
-            partial(text.generation, request, prepared, time.monotonic()),
+            RequestStats(arrived_at, admitted_at, len(submit.prompt_ids), submit.max_tokens),
+            partial(text.generation, request, prepared, admitted_at),
             self,
         )
         self._dispatcher.enter(answer)
@@ -172,6 +177,7 @@ class Engine:
     def close_answer(self, answer: Answer) -> None:
         """Forget a request and free its slot; harmless when that is done."""
         if self._dispatcher.leave(answer):
+            self.stats.ended(answer.stats, answer.outcome, time.monotonic())
             self._supervisor.send(Cancel(answer.request_id))
             if not self._dispatcher.answers():
                 self._idle.set()
@@ -190,6 +196,7 @@ class Engine:
         """Requests may come; raises ModelError when the chat template is broken."""
         # A restarted worker serves the same model: its text side stays.
         self._text = self._text or TextSide.of(ready, self.config.tool_format)
+        self.identity = self.identity or identify(self.config, ready)
         self._ready.set()
         self._keep_waiting()
         self._dispatcher.open()
@@ -200,6 +207,8 @@ class Engine:
 
     def on_step(self, step: StepOutput) -> None:
         """Hand each request what the step gave it; requests that are over are passed by."""
+        if step.tokens:
+            self.stats.step(step.tokens, step.compiles)
         for output in step.outputs:
             if answer := self._dispatcher.get(output.request_id):
                 self._push(answer, step.at, output)
@@ -222,6 +231,8 @@ class Engine:
     def _push(self, answer: Answer, at: float, output: SequenceOutput) -> None:
         if output.started_at is not None:
             self._dispatcher.started(answer)
+            self.stats.started(answer.stats, output.started_at, output.cached_tokens)
+        self.stats.tokens(answer.stats, at, output.completion_tokens)
         answer.push(at, output)
         self._dispatcher.advanced(answer)
         if answer.finished:

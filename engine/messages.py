@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.request import SamplingParams
@@ -84,6 +84,7 @@ class Ready:
     `tokenizer_json` is the serialized `tokenizers.Tokenizer`; `special_tokens` maps template
     variables such as `bos_token` to their spelling; `eos_token_ids` end an answer. `weight_bytes`
     is what the weights take in device memory, `bits_per_weight` what they take in the weights file.
+    `runtime` names what computes: library versions, the device, the forward path, threads.
     """
 
     tokenizer_json: str
@@ -94,6 +95,7 @@ class Ready:
     bits_per_weight: float
     device: str
     dtype: str
+    runtime: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +117,16 @@ class SequenceOutput:
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """Worker to server, for each step; times are `time.monotonic()` seconds in both processes."""
+    """Worker to server, for each step; times are `time.monotonic()` seconds in both processes.
+
+    The step computed `tokens` tokens, of a prompt and of answers; 0 before it. `compiles` counts
+    the programs that were made since the last step, or since Ready.
+    """
 
     at: float
     outputs: tuple[SequenceOutput, ...]
+    tokens: int = 0
+    compiles: int = 0
 
 
 @dataclass(frozen=True, slots=True)

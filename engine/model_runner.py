@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import platform
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -145,6 +146,7 @@ class TransformersRunner:
 
     def __init__(self, model: PreTrainedModel, config: EngineConfig) -> None:
         self._config = config
+        self._device = model.device
         self.vocab_size: int = model.config.get_text_config(decoder=True).vocab_size
         self._sampler = Sampler(config.slots, self.vocab_size, model.device)
         self.forward = choose_forward(model, config)
@@ -182,6 +184,16 @@ class TransformersRunner:
         for done, batch in enumerate(batches, start=1):
             self.run(batch)
             on_step(done, len(batches))
+
+    def runtime(self) -> dict[str, str]:
+        """Name what computes here."""
+        cuda = self._device.type == "cuda"
+        return {
+            "torch": torch.__version__,
+            "device": torch.cuda.get_device_name(self._device) if cuda else platform.machine(),
+            "forward": type(self.forward).__name__,
+            "threads": str(torch.get_num_threads()),
+        }
 
     def _prefill(self, chunk: PrefillChunk) -> list[torch.Tensor]:
         sequence = chunk.sequence

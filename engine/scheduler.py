@@ -55,6 +55,12 @@ class Batch:
         return first + [row.sequence for row in self.decode]
 
     @property
+    def tokens(self) -> int:
+        """How many tokens are computed."""
+        prompt = self.prefill.end - self.prefill.start if self.prefill else 0
+        return prompt + len(self.decode)
+
+    @property
     def sampled(self) -> list[Sequence]:
         """The sequences that get a token, in the order of `ModelRunner.run`'s result."""
         first = [self.prefill.sequence] if self.prefill and self.prefill.is_last else []

@@ -37,6 +37,7 @@ def load_scripted(config: EngineConfig) -> tuple[ScriptedRunner, Ready]:
         bits_per_weight=0.0,
         device="cpu",
         dtype="none",
+        runtime={"forward": "ScriptedRunner"},
     )
     writer = Writer(tokenizer, detect_format(template, config.tool_format))
     script = read_script(config.model.path)

@@ -9,10 +9,12 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Literal, Protocol
 
 from engine.allocator import trim_memory
+from engine.compiles import compiled_programs
 from engine.config import EngineConfig
 from engine.constraint import ConstraintCompiler
 from engine.errors import EngineError
@@ -84,6 +86,7 @@ class Worker:
         self._outbox = outbox
         self._scheduler = scheduler
         self._runner = runner
+        self._programs = compiled_programs()
 
     def serve(self) -> None:
         """Run steps while there is work, sleep on the inbox otherwise; returns on Shutdown."""
@@ -123,7 +126,11 @@ class Worker:
             # Who is to blame is not known.
             return self._fail(error, [sequence.request_id for sequence in batch.sequences])
         outputs = self._scheduler.postprocess(batch, sampled)
-        self._outbox.send(StepOutput(time.monotonic(), outputs))
+        self._outbox.send(StepOutput(time.monotonic(), outputs, batch.tokens, self._new_programs()))
+
+    def _new_programs(self) -> int:
+        before, self._programs = self._programs, compiled_programs()
+        return self._programs - before
 
     def _shrink(self, batch: Batch, error: OutOfMemory) -> None:
         if self._scheduler.shrink(batch):
@@ -151,7 +158,7 @@ def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Re
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))
     trim_memory()
-    return runner, loaded.ready
+    return runner, replace(loaded.ready, runtime=runner.runtime())
 
 
 def _report(

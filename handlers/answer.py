@@ -17,12 +17,13 @@ from engine.request import GenerationRequest
 from handlers.disconnect import unless_disconnected
 from handlers.encoder import Encoder, KeepsAlive
 from handlers.errors import api_error
+from handlers.request_log import LoggedAnswer
 from handlers.sse import EventStream, comment
 
 logger = logging.getLogger("mashbox.answer")
 
 
-class RunningAnswer(Protocol):
+class RunningAnswer(LoggedAnswer, Protocol):
     """One admitted request (see engine.answer.Answer)."""
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -81,6 +82,8 @@ class _Answer(Response):
             await response(scope, receive, send)
         finally:
             running.close()
+            if record := scope.get("record"):
+                record.read_answer(request, running)
 
     async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
         raise NotImplementedError

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine.errors import EngineError
+from engine.request import GenerationRequest
+from engine.stats import Outcome, RequestStats
 
 logger = logging.getLogger("mashbox.requests")
 
@@ -22,12 +26,27 @@ _CLIENT_LEFT = 499
 _POLLS = frozenset({"/", "/health", "/v1/health", "/metrics"})
 
 
+class LoggedAnswer(Protocol):
+    """What is logged of an answer (see engine.answer.Answer)."""
+
+    @property
+    def stats(self) -> RequestStats:
+        """Its numbers."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended, `abort` if it was closed before its end."""
+
+    @property
+    def error(self) -> EngineError | None:
+        """What it ended in."""
+
+
 @dataclass(slots=True)
 class RequestRecord:
     """What the log line tells beside HTTP; whoever learns something fills it in.
 
-    `finish` is the finish reason, `abort` when the client left an answer, `error` when the answer
-    ended in one. None means unknown: the line leaves it out. `secrets` are the keys that the
+    None means unknown: the line leaves it out. `secrets` are the keys that the
     request came with; they are cut out of what the client chose to be logged.
     """
 
@@ -48,6 +67,17 @@ class RequestRecord:
         """Take from a parsed body what is logged; a session tag of the headers stays."""
         self.stream = getattr(body, "stream", None)
         self.tag(getattr(body, "prompt_cache_key", None))
+
+    def read_answer(self, request: GenerationRequest, answer: LoggedAnswer) -> None:
+        """Take from an answer that is over what is logged."""
+        stats = answer.stats
+        self.response_id, self.tenant = request.id, request.tenant
+        self.prompt_tokens, self.cached_tokens = stats.prompt_tokens, stats.cached_tokens
+        self.completion_tokens = stats.completion_tokens
+        self.finish = answer.outcome
+        self.error = str(answer.error) if answer.error else None
+        self.queue_ms = _milliseconds(stats.queue_seconds)
+        self.ttft_ms = _milliseconds(stats.ttft_seconds)
 
     def tag(self, session: str | None) -> None:
         """Set the session tag, made printable, unless there is one or `session` is empty."""
@@ -121,6 +151,10 @@ def _without(secrets: tuple[str, ...], text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
 
 
 def _keys(headers: Headers) -> tuple[str, ...]:

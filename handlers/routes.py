@@ -9,15 +9,12 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from engine.messages import Ready
 from engine.request import ChatPrompt
 from generated.models import (
     ChatCompletionRequest,
     CompletionRequest,
     CountTokensRequest,
-    Health,
     MessagesRequest,
-    Model,
     ModelList,
     ResponsesRequest,
     TokenCount,
@@ -27,21 +24,18 @@ from handlers.chat import read_chat_request
 from handlers.chat_encoder import ChatEncoder
 from handlers.common import check_model, first_given, new_id
 from handlers.completions import CompletionEncoder, read_completion_request
+from handlers.health import DescribedEngine, describe_health, describe_model
 from handlers.message_encoder import MessageEncoder
 from handlers.messages import read_conversation, read_messages_request
-from handlers.metrics import CONTENT_TYPE, Metrics, ObservedEngine
+from handlers.metrics import CONTENT_TYPE, Metrics
 from handlers.response_encoder import ResponseEncoder
 from handlers.response_object import begin_response
 from handlers.response_tools import offered_tools
 from handlers.responses import read_responses_request
 
 
-class ServedEngine(GenerationEngine, ObservedEngine, Protocol):
+class ServedEngine(GenerationEngine, DescribedEngine, Protocol):
     """What the routes need of the engine (see engine.engine.Engine)."""
-
-    @property
-    def loaded(self) -> Ready | None:
-        """What is known of the model once it is loaded."""
 
     async def count_tokens(self, prompt: ChatPrompt) -> int:
         """Count a prompt's tokens; raises EngineError."""
@@ -58,16 +52,8 @@ class Routes:
 
     async def get_health(self) -> Response:
         """Tell whether requests can be answered, and what runs."""
-        now = self._engine.health()
-        health = Health(
-            status="ok" if now.ready else "loading",
-            live_rows=now.running,
-            waiting=now.waiting,
-            worker_restarts=now.worker_restarts,
-        )
-        if now.worker_pid is not None:
-            health.worker_pid = now.worker_pid
-        return _json(health, 200 if now.ready else 503)
+        health = describe_health(self._engine)
+        return _json(health, 200 if health.status == "ok" else 503)
 
     get_health_short = get_root = get_health
 
@@ -78,12 +64,12 @@ class Routes:
 
     async def list_models(self) -> Response:
         """List the one model."""
-        return _json(ModelList(object="list", data=[self._model()]))
+        return _json(ModelList(object="list", data=[describe_model(self._engine)]))
 
     async def get_model(self, model: str) -> Response:
         """Describe the model if `model` is its id."""
         check_model(model, self._model_id)
-        return _json(self._model())
+        return _json(describe_model(self._engine))
 
     async def create_chat_completion(self, request: ChatCompletionRequest) -> Response:
         """Answer a conversation."""
@@ -140,24 +126,6 @@ class Routes:
     async def get_openapi(self) -> Response:
         """Give the contract, with the running model's id."""
         return Response(self._document, media_type="application/json")
-
-    def _model(self) -> Model:
-        config = self._engine.config
-        model = Model(
-            id=self._model_id,
-            object="model",
-            owned_by="mashbox-labs",
-            created=0,
-            max_model_len=config.ctx,
-            weights=config.model.path.name,
-            prefix_cache=False,
-            slots=config.slots,
-            cache_ram_mib=0,
-        )
-        if loaded := self._engine.loaded:
-            model.gb = round(loaded.weight_bytes / 1e9, 3)
-            model.bpw = round(loaded.bits_per_weight, 3)
-        return model
 
 
 def _json(model: BaseModel, status: int = 200) -> Response:

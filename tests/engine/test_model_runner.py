@@ -53,6 +53,13 @@ def test_every_tiny_model_is_tried() -> None:
     assert sorted(NAMES) == sorted(CONFIGS)
 
 
+def test_the_runtime_names_what_computes() -> None:
+    runtime = TransformersRunner(tiny_model("llama"), config()).runtime()
+    assert runtime["torch"] == torch.__version__
+    assert runtime["forward"] == "SlotForward"
+    assert runtime["threads"] == str(torch.get_num_threads())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_path_is_batched_where_the_class_allows_it(name: str) -> None:
     forward = TransformersRunner(tiny_model(name), config()).forward

@@ -105,6 +105,24 @@ def test_steps_run_until_all_requests_are_finished() -> None:
     assert times == sorted(times)
 
 
+def test_steps_tell_how_many_tokens_they_computed() -> None:
+    outbox = serve(ScriptedRunner(), [submit("a"), submit("b")], last="b")
+    # First a prompt of two, then the other prompt and a row, then the last row.
+    steps = [m.tokens for m in outbox.messages if isinstance(m, StepOutput)]
+    assert [tokens for tokens in steps if tokens] == [2, 3, 1]
+
+
+def test_programs_are_told_once_also_those_of_a_failed_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    programs = iter([7, 8, 11])  # before, after the first step, and after the third
+    monkeypatch.setattr(engine.worker, "compiled_programs", lambda: next(programs))
+    runner = ScriptedRunner([None, KeyError("lost")])
+    outbox = serve(runner, [submit("a"), submit("b", 1), submit("c", 1)], last="c")
+    steps = [m for m in outbox.messages if isinstance(m, StepOutput) and m.tokens]
+    assert [m.compiles for m in steps] == [1, 3]
+
+
 def test_request_sent_during_a_step_joins_and_cancel_takes_effect() -> None:
     runner = ScriptedRunner()
     runner.during = [(None, submit("b")), (None, Cancel("a"))]  # type: ignore[list-item]
@@ -193,6 +211,9 @@ class FakeRunner(ScriptedRunner):
     def warm_up(self, on_step: Any) -> None:
         on_step(1, 1)
 
+    def runtime(self) -> dict[str, str]:
+        return {"forward": "FakeRunner"}
+
 
 def install(monkeypatch: pytest.MonkeyPatch, load_model: Any) -> None:
     """Stand in for the modules that need torch, and keep this process's signal handling."""
@@ -224,7 +245,8 @@ def test_worker_reports_progress_then_ready_then_answers(monkeypatch: pytest.Mon
     messages = [ours.recv() for _ in range(5)]
     ours.send(Shutdown())
     thread.join(10)
-    assert messages[:3] == [Progress("loading", 3, 7), Progress("warm-up", 1, 1), READY]
+    ready = replace(READY, runtime={"forward": "FakeRunner"})
+    assert messages[:3] == [Progress("loading", 3, 7), Progress("warm-up", 1, 1), ready]
     assert messages[3].outputs[0].started_at is not None
     assert messages[4].outputs[0].finish == "stop"
     assert not thread.is_alive()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.config import EngineConfig, ModelSource
 from engine.engine import EngineHealth
-from engine.errors import QueueFull, WorkerFailed
+from engine.errors import EngineError, QueueFull, WorkerFailed
 from engine.events import (
     Event,
     Finished,
@@ -20,9 +20,10 @@ from engine.events import (
     Timings,
     Usage,
 )
+from engine.identity import Identity
 from engine.messages import Ready
 from engine.request import ChatPrompt, GenerationRequest
-from engine.stats import EngineStats
+from engine.stats import EngineStats, Outcome, RequestStats
 
 MODEL_ID = "tiny-model"
 USAGE = Usage(prompt_tokens=12, cached_tokens=4, completion_tokens=3)
@@ -69,22 +70,31 @@ class ScriptedAnswer:
         self._engine = engine
         self._steps = engine.next_script()
         self._retried = False
+        self.stats = RequestStats(0.0, 0.0, USAGE.prompt_tokens, 100, USAGE.cached_tokens)
+        self.outcome: Outcome = "abort"
+        self.error: EngineError | None = None
         self.closed = asyncio.Event()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         for step in self._steps:
             if isinstance(step, Exception):
+                self.error = step if isinstance(step, EngineError) else None
+                self.outcome = "error"
                 raise step
             if isinstance(step, Hold):
                 step.reached.set()
                 await step.released.wait()
-            else:
-                yield step
+                continue
+            if isinstance(step, Finished):
+                self.stats.completion_tokens = step.usage.completion_tokens
+                self.outcome = "length" if step.reason is FinishReason.LENGTH else "stop"
+            yield step
 
     def retry(self, error: WorkerFailed) -> None:
         if self._retried:
             raise error
         self._retried = True
+        self.outcome, self.error = "abort", None
         self._steps = self._engine.next_script()
 
     def close(self) -> None:
@@ -103,6 +113,7 @@ class ScriptedEngine:
         self.config = EngineConfig(ModelSource(MODEL_ID, Path("/models/tiny.gguf")), ctx=512)
         self.stats = EngineStats(self.config.ctx)
         self.loaded: Ready | None = LOADED
+        self.identity: Identity | None = Identity("deployed", "components", "namespace")
         self.state = READY
         self.requests: list[GenerationRequest] = []
         self.counted: list[ChatPrompt] = []

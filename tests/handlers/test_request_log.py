@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from engine.errors import QueueFull
-from handlers.request_log import RequestLog, RequestRecord, printable
+from engine.errors import QueueFull, WorkerFailed
+from engine.events import FinishReason
+from engine.request import GenerationRequest, SamplingParams, TextPrompt
+from handlers.request_log import RequestLog, printable
 from mashbox.app import create_app
 from mashbox.logs import TextFormatter
 from tests.handlers.asgi import CHAT, QUESTION, Connection, client, http_scope
-from tests.handlers.scripted_engine import Hold, ScriptedEngine, text_events
+from tests.handlers.scripted_engine import Hold, ScriptedAnswer, ScriptedEngine, text_events
 
 KEY = "sk-0123456789abcdef"
 Lines = Callable[[], list[str]]
@@ -125,20 +127,38 @@ async def test_a_response_that_breaks_is_an_error(lines: Lines) -> None:
     assert lines()[0].endswith(" finish=error")
 
 
-async def test_what_the_application_records_is_logged(lines: Lines) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_s_numbers_are_logged(lines: Lines, stream: bool) -> None:
+    engine = ScriptedEngine(text_events("Hello", reason=FinishReason.LENGTH))
+    await ask(engine, stream=stream)
+    tail = lines()[0].partition(" response_id=")[2]
+    assert tail.startswith("chatcmpl-")
+    assert tail.endswith(
+        f" stream={str(stream).lower()} prompt_tokens=12 cached_tokens=4 completion_tokens=3 "
+        "finish=length"
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_that_ended_in_an_error_says_so(lines: Lines, stream: bool) -> None:
+    broken = [*text_events("Hello")[:3], WorkerFailed("the worker died")]
+    await ask(ScriptedEngine(broken), stream=stream)
+    assert f" {200 if stream else 500} " in lines()[0]
+    assert lines()[0].endswith(' finish=error error="the worker died"')
+
+
+async def test_the_tenant_and_the_times_are_logged(lines: Lines) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        record: RequestRecord = scope["record"]
-        record.response_id, record.tenant, record.stream = "chatcmpl-1", "alice", False
-        record.prompt_tokens, record.cached_tokens, record.completion_tokens = 31, 0, 64
-        record.finish, record.queue_ms, record.ttft_ms = "stop", 0.5, 21.0
+        answer = ScriptedAnswer(ScriptedEngine())
+        answer.stats.queue_seconds, answer.stats.ttft_seconds = 0.0005, 0.0211
+        request = GenerationRequest("cmpl-1", TextPrompt("secret"), SamplingParams(), "alice")
+        scope["record"].read_answer(request, answer)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
     await Connection().serve(RequestLog(app), http_scope("POST", CHAT))
-    assert lines()[0].endswith(
-        " response_id=chatcmpl-1 tenant=alice stream=false prompt_tokens=31 cached_tokens=0 "
-        "completion_tokens=64 finish=stop queue_ms=0.5 ttft_ms=21.0"
-    )
+    assert " response_id=cmpl-1 tenant=alice prompt_tokens=12 " in lines()[0]
+    assert lines()[0].endswith(" finish=abort queue_ms=0.5 ttft_ms=21.1")
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,13 @@ async def chat(engine: ScriptedEngine, **fields: object) -> httpx.Response:
 def loading() -> ScriptedEngine:
     engine = ScriptedEngine(NotReady("The model is still loading.", 7))
     engine.state = LOADING
-    engine.loaded = None
+    engine.loaded = engine.identity = None
     return engine
+
+
+def fields_of(name: str) -> set[str]:
+    """The fields that the contract gives an object."""
+    return set(contract()["components"]["schemas"][name]["properties"])
 
 
 def test_there_is_a_function_for_every_operation() -> None:
@@ -59,7 +64,12 @@ async def test_health_tells_what_runs(path: str) -> None:
     assert "retry-after" not in response.headers
     assert response.json() == {
         "status": "ok", "live_rows": 2, "waiting": 1, "worker_restarts": 3, "worker_pid": 77,
+        "cache_bytes": 0, "host_cache_bytes": 0, "snapshot_bytes": 0, "host_cache_cap_bytes": 0,
+        "host_cache_evictions": 0, "deployment_id": "deployed", "cache_namespace": "namespace",
+        "component_set_sha": "components", "certification": "none", "routed_experts": None,
+        "compiles_after_ready": 0,
     }  # fmt: skip
+    assert response.json().keys() == fields_of("Health")
     schema("Health").validate(response.json())
 
 
@@ -68,6 +78,8 @@ async def test_health_while_loading_is_503() -> None:
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
     assert response.json()["status"] == "loading"
     assert "worker_pid" not in response.json()
+    unknown = ("compiles_after_ready", "deployment_id", "component_set_sha", "cache_namespace")
+    assert [response.json()[name] for name in unknown] == [None] * 4
     schema("Health").validate(response.json())
 
 
@@ -90,6 +102,7 @@ async def test_the_one_model_is_listed() -> None:
         "max_model_len": 512, "weights": "tiny.gguf", "prefix_cache": False, "slots": 4,
         "cache_ram_mib": 0, "gb": 0.27, "bpw": 16.0,
     }  # fmt: skip
+    assert model.keys() == fields_of("Model")
     assert (await get(f"/v1/models/{MODEL_ID}")).json() == model
 
 

@@ -1,0 +1,69 @@
+"""The Health and Model objects: what the engine is and does, in the contract's words."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engine.identity import Identity
+from engine.messages import Ready
+from generated.models import Health, Model
+from handlers.metrics import ObservedEngine
+
+
+class DescribedEngine(ObservedEngine, Protocol):
+    """What the objects are read from (see engine.engine.Engine)."""
+
+    @property
+    def loaded(self) -> Ready | None:
+        """What is known of the model once it is loaded."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """Its fingerprints, once it is loaded."""
+
+
+def describe_health(engine: DescribedEngine) -> Health:
+    """Describe the present state; what is not known yet is null."""
+    now, identity = engine.health(), engine.identity
+    health = Health(
+        status="ok" if now.ready else "loading",
+        live_rows=now.running,
+        waiting=now.waiting,
+        # There is no prompt cache in host memory.
+        cache_bytes=0,
+        host_cache_bytes=0,
+        snapshot_bytes=0,
+        host_cache_cap_bytes=0,
+        host_cache_evictions=0,
+        cache_namespace=identity.cache_namespace if identity else None,
+        deployment_id=identity.deployment_id if identity else None,
+        component_set_sha=identity.component_set_sha if identity else None,
+        certification="none",
+        compiles_after_ready=engine.stats.compiles_after_ready if engine.loaded else None,
+        # Only kernels of their own would have paths to tell of.
+        routed_experts=None,
+        worker_restarts=now.worker_restarts,
+    )
+    if now.worker_pid is not None:
+        health.worker_pid = now.worker_pid
+    return health
+
+
+def describe_model(engine: DescribedEngine) -> Model:
+    """Describe the model; its sizes are left out until it is loaded."""
+    config = engine.config
+    model = Model(
+        id=config.model.id,
+        object="model",
+        owned_by="mashbox-labs",
+        created=0,
+        max_model_len=config.ctx,
+        weights=config.model.path.name,
+        prefix_cache=False,
+        slots=config.slots,
+        cache_ram_mib=0,
+    )
+    if loaded := engine.loaded:
+        model.gb = round(loaded.weight_bytes / 1e9, 3)
+        model.bpw = round(loaded.bits_per_weight, 3)
+    return model
