@@ -83,7 +83,7 @@ class _Answer(Response):
         finally:
             running.close()
             if record := scope.get("record"):
-                record.read_answer(request, running)
+                record.read_answer(request.id, running)
 
     async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
         raise NotImplementedError

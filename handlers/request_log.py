@@ -13,7 +13,6 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import EngineError
-from engine.request import GenerationRequest
 from engine.stats import Outcome, RequestStats
 
 logger = logging.getLogger("mashbox.requests")
@@ -68,10 +67,10 @@ class RequestRecord:
         self.stream = getattr(body, "stream", None)
         self.tag(getattr(body, "prompt_cache_key", None))
 
-    def read_answer(self, request: GenerationRequest, answer: LoggedAnswer) -> None:
+    def read_answer(self, response_id: str, answer: LoggedAnswer) -> None:
         """Take from an answer that is over what is logged."""
         stats = answer.stats
-        self.response_id, self.tenant = request.id, request.tenant
+        self.response_id = response_id
         self.prompt_tokens, self.cached_tokens = stats.prompt_tokens, stats.cached_tokens
         self.completion_tokens = stats.completion_tokens
         self.finish = answer.outcome

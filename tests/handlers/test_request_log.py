@@ -11,7 +11,6 @@ from starlette.types import Receive, Scope, Send
 
 from engine.errors import QueueFull, WorkerFailed
 from engine.events import FinishReason
-from engine.request import GenerationRequest, SamplingParams, TextPrompt
 from handlers.request_log import RequestLog, printable
 from mashbox.app import create_app
 from mashbox.logs import TextFormatter
@@ -151,8 +150,8 @@ async def test_the_tenant_and_the_times_are_logged(lines: Lines) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         answer = ScriptedAnswer(ScriptedEngine())
         answer.stats.queue_seconds, answer.stats.ttft_seconds = 0.0005, 0.0211
-        request = GenerationRequest("cmpl-1", TextPrompt("secret"), SamplingParams(), "alice")
-        scope["record"].read_answer(request, answer)
+        scope["record"].tenant = "alice"
+        scope["record"].read_answer("cmpl-1", answer)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
