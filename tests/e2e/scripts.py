@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from bench.wire import Answer, Wire
 from tests.e2e.server import HTTP, Server
@@ -41,3 +44,27 @@ def is_right(wire: Wire, answer: Answer) -> bool:
     """Whether it is the whole answer of PARTS."""
     thought = THOUGHT if thinks(wire) else ""
     return answer.complete and (answer.thinking, answer.text) == (thought, TEXT)
+
+
+class Pending:
+    """A request that is sent at once; its answer is read later, or never."""
+
+    def __init__(
+        self, server: Server, wire: Wire, text: str, key: str = "", **fields: object
+    ) -> None:
+        self.wire = wire
+        address = httpx.URL(server.url)
+        self._connection = HTTPConnection(address.host, address.port, timeout=60)
+        headers = {"Content-Type": "application/json", **({"x-api-key": key} if key else {})}
+        self._connection.request("POST", wire.path, json.dumps(wire.body(text, **fields)), headers)
+
+    def answer(self) -> Answer:
+        """Wait for the answer and verify it; fails with what was broken."""
+        got = self._connection.getresponse()
+        response = httpx.Response(got.status, headers=got.getheaders(), content=got.read())
+        self._connection.close()
+        return self.wire.read(response)
+
+    def leave(self) -> None:
+        """Close the connection."""
+        self._connection.close()

@@ -7,12 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 
+from bench.protocols import Completions
+from tests.e2e.scripts import ask
 from tests.e2e.server import Server
 
 pytestmark = pytest.mark.e2e
@@ -38,25 +41,18 @@ def test_a_killed_worker_comes_back_and_is_counted() -> None:
         assert "Traceback" not in server.output
 
 
-def test_an_answer_that_had_sent_nothing_survives_its_workers_death() -> None:
+def test_an_answer_that_had_sent_nothing_survives_its_workers_death_with_its_seed() -> None:
+    sampled: dict[str, Any] = {"temperature": 1.5, "max_tokens": 100}
     with Server(*SMALL).wait_ready() as server:
-        whole = server.chat("Name three planets.", max_tokens=200)
-        body = {
-            "messages": [{"role": "user", "content": "Name three planets."}],
-            "max_tokens": 200,
-        }
-        answers: list[httpx.Response] = []
-        asking = threading.Thread(
-            target=lambda: answers.append(
-                httpx.post(server.url + "/v1/chat/completions", json=body, timeout=120)
-            )
-        )
-        asking.start()
-        health = server.wait_for_health(live_rows=1)
-        os.kill(int(str(health["worker_pid"])), signal.SIGKILL)
-        asking.join(120)
-        assert answers[0].status_code == 200
-        assert answers[0].json()["choices"] == whole.json()["choices"]
+        with ThreadPoolExecutor(1) as pool:
+            asking = pool.submit(ask, server, Completions(), "A random story:", **sampled)
+            health = server.wait_for_health(live_rows=1)
+            os.kill(int(str(health["worker_pid"])), signal.SIGKILL)
+            survived = asking.result()
+        assert server.wait_for_health(status="ok")["worker_restarts"] == 1
+        seed = int(survived.seed.removeprefix("seed-"))
+        whole = ask(server, Completions(), "A random story:", seed=seed, **sampled)
+        assert survived.complete and survived.content == whole.content
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
