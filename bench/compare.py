@@ -1,6 +1,6 @@
 """Side by side: mashbox and `transformers serve` on the same weights, in turn, several pairs.
 
-    python bench/compare.py --pairs 3
+    python -m bench.compare --pairs 3
 
 Prints medians of each server and of the ratios pair by pair. Run it on a quiet machine; with
 --threads 1 when it is not.
@@ -14,8 +14,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from load import prompt, run_chats
-from peers import Peer, mashbox, started, transformers_serve
+from bench.load import prompt, run_chats
+from bench.peers import Peer, mashbox, started, transformers_serve
 
 FIGURES = ("tok/s", "TTFT p50 s", "CPU s", "peak GB")
 

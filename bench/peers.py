@@ -61,6 +61,11 @@ class Running:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
+    @property
+    def pid(self) -> int:
+        """The process id of the one that was started."""
+        return self._process.pid
+
     def cpu_seconds(self) -> float:
         """Processor seconds so far."""
         return sum(t.user + t.system for t in self._each(lambda p: p.cpu_times()))
