@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -21,11 +21,17 @@ TEXT = "Hello from the script."
 PARTS: list[Json] = [{"reasoning": THOUGHT}, {"text": TEXT}]
 
 
-@contextmanager
-def scripted(folder: Path, *answers: Json, options: tuple[str, ...] = ()) -> Iterator[Server]:
-    """A server that gives `answers`, and the text of PARTS to what none of them matches."""
+def write_script(folder: Path, answers: Iterable[Json]) -> Path:
+    """Write a script that gives `answers`, and the text of PARTS to what none of them matches."""
     path = folder / "script.json"
     path.write_text(json.dumps({"answers": [*answers, {"parts": PARTS}]}))
+    return path
+
+
+@contextmanager
+def scripted(folder: Path, *answers: Json, options: tuple[str, ...] = ()) -> Iterator[Server]:
+    """A server that follows the script of `write_script`."""
+    path = write_script(folder, answers)
     with Server("scripted", "--script", str(path), *options) as server:
         yield server.wait_ready()
 

@@ -33,6 +33,7 @@ class Server:
         )
         self.lines: deque[str] = deque(maxlen=200)
         self._listening = threading.Event()
+        self._url = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -40,27 +41,27 @@ class Server:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
-            if _READY.search(line):
+            if not self._url and (found := _READY.search(line)):
+                self._url = found[1]
                 self._listening.set()
         self._listening.set()
 
     @property
     def output(self) -> str:
-        """Everything it printed."""
+        """What it printed last."""
         return "".join(self.lines)
 
     def wait_ready(self) -> Server:
         """Wait for the line with the address."""
         assert self._listening.wait(START_SECONDS), self.output
-        assert _READY.search(self.output), self.output
+        assert self._url, self.output
         return self
 
     @property
     def url(self) -> str:
         """Its address, once it has said so."""
-        match = _READY.search(self.output)
-        assert match, self.output
-        return match[1]
+        assert self._url, self.output
+        return self._url
 
     def health(self) -> dict[str, object]:
         """The Health object, whatever the status."""
