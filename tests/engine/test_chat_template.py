@@ -68,7 +68,7 @@ def test_conversation_is_rendered_with_an_open_answer() -> None:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(words, words)
 def test_only_the_template_makes_control_tokens(system: str, user: str) -> None:
     encoded = chat(CHATML).encode(prompt(("system", system), ("user", user)), ALL).prompt

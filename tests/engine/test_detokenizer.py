@@ -30,7 +30,7 @@ def byte_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 def test_deltas_together_are_the_whole_decoding(kind: str) -> None:
     tokenizer = Tokenizer(ready(KINDS[kind]()))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(text=words)
     def check(text: str) -> None:
         ids = list(tokenizer.encode_text(text, ALL).ids)
@@ -43,7 +43,7 @@ def test_deltas_together_are_the_whole_decoding(kind: str) -> None:
 def test_characters_split_over_tokens_arrive_whole(kind: str) -> None:
     tokenizer = Tokenizer(ready(KINDS[kind]()))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(text=st.text(st.sampled_from(EMOJI), min_size=1, max_size=12), data=st.data())
     def check(text: str, data: st.DataObject) -> None:
         ids = byte_ids(tokenizer, text)
@@ -55,7 +55,7 @@ def test_characters_split_over_tokens_arrive_whole(kind: str) -> None:
     check()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=st.integers(0, 10**6))
 def test_any_ids_give_the_byte_level_decoding_but_for_an_unfinished_end(seed: int) -> None:
     tokenizer = Tokenizer(ready(byte_level()))
@@ -117,7 +117,7 @@ def test_no_token_is_decoded_twice_however_long_the_answer() -> None:
 def test_smollm2_deltas_together_are_the_whole_decoding() -> None:
     tokenizer = Tokenizer(smollm2())
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(text=words | st.text(st.sampled_from(EMOJI)))
     def check(text: str) -> None:
         ids = list(tokenizer.encode_text(text, ALL).ids)

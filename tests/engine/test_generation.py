@@ -167,7 +167,7 @@ def test_unfinished_character_at_the_end_is_left_out() -> None:
     assert sent(generation.push(1.0, done)) == "a"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     text=words,
     finish=st.sampled_from(["stop", "length"]),

@@ -480,7 +480,7 @@ answers = st.lists(st.sampled_from(SNIPPETS), max_size=10).map("".join)
 
 @families
 def test_any_cutting_of_any_answer_gives_the_same_parts(name: str) -> None:
-    @settings(max_examples=250, deadline=None)
+    @settings(max_examples=250)
     @given(text=answers, seed=st.integers(0, 99), inside=st.booleans(), offered=st.booleans())
     def check(text: str, seed: int, inside: bool, offered: bool) -> None:
         tools = TOOLS if offered else ()

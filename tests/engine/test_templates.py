@@ -328,7 +328,7 @@ KEEPING = {
 
 @pytest.mark.parametrize("name", ["ChatML", "SmolLM2"])
 def test_a_turns_prompt_is_a_prefix_of_the_next_turns(name: str) -> None:
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(conversations(), st.booleans())
     def check(messages: list[Message], offered: bool) -> None:
         tools = TOOLS if offered else ()
@@ -342,7 +342,7 @@ def test_a_turns_prompt_is_a_prefix_of_the_next_turns(name: str) -> None:
 def test_where_past_thinking_is_dropped_prompts_agree_up_to_the_last_question() -> None:
     qwen3 = family_of("qwen3")
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(conversations())
     def check(messages: list[Message]) -> None:
         turns = prompts(messages)

@@ -54,7 +54,7 @@ def plain_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 def test_long_text_cut_into_pieces_has_the_ids_of_the_whole(kind: str) -> None:
     tokenizer = Tokenizer(ready(KINDS[kind]()))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(text=texts)
     def check(text: str) -> None:
         uncut = plain_ids(tokenizer, text)
@@ -77,7 +77,7 @@ def test_long_text_is_really_cut(kind: str) -> None:
 def test_plain_text_has_the_ids_the_library_gives(kind: str) -> None:
     tokenizer, reference = Tokenizer(ready(KINDS[kind]())), blind(KINDS[kind]())
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(text=texts)
     def check(text: str) -> None:
         assert plain_ids(tokenizer, text) == reference.encode(text, None, False, False).ids
@@ -249,7 +249,7 @@ def test_unigram_keeps_its_other_words() -> None:
 def test_smollm2_text_in_pieces_has_the_ids_of_the_whole() -> None:
     tokenizer, reference = Tokenizer(smollm2()), blind(smollm2().tokenizer_json)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     @given(text=texts)
     def check(text: str) -> None:
         with patch("engine.tokenizer.PIECE", 3):
@@ -262,7 +262,7 @@ def test_smollm2_text_in_pieces_has_the_ids_of_the_whole() -> None:
 def test_smollm2_plain_text_round_trips() -> None:
     tokenizer = Tokenizer(smollm2())
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     # Not any text: its vocabulary lacks some bytes, 0x16 and 0xF1 among them.
     @given(text=words)
     def check(text: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 
 import openai.types.responses
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from openai import omit
 from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response as SdkResponse
@@ -56,7 +56,7 @@ CUT = Finished(FinishReason.LENGTH, None, USAGE, TIMINGS)
 
 def any_stream(test: Callable[[list[Event]], None]) -> Callable[[], None]:
     """Run a test on random streams; the SDK builds its types at first use, which takes its time."""
-    run: Callable[[], None] = settings(deadline=None)(given(events=event_streams())(test))
+    run: Callable[[], None] = given(events=event_streams())(test)
     return run
 
 
