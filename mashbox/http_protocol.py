@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from typing import Any
 
@@ -19,6 +20,8 @@ REQUEST_SECONDS = 30.0
 READ_SECONDS = 30.0
 # A refused client may still be sending; closed under it, the refusal would be lost on its way.
 _LINGER_SECONDS = 2.0
+
+_UPGRADE = re.compile(rb"\bupgrade\b,?", re.IGNORECASE)
 
 _MALFORMED = bad_request("The request is not valid HTTP/1.1; send it with an HTTP client.", None)
 _LONG_TARGET = ApiError(
@@ -71,10 +74,7 @@ class LimitedHttp(HttpToolsProtocol):
         # Reset by every step forward: what is left are unfinished headers, trailers and the like.
         self._pending_bytes += len(data)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # The application refuses upgrades; the parser reads nothing behind one.
-            self.cycle.keep_alive = False
+            self._parse(data)
         except httptools.HttpParserError:
             self._refuse(self._fault)
             return
@@ -106,6 +106,8 @@ class LimitedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the application."""
+        if self.parser.should_upgrade():
+            return
         super().on_headers_complete()
         self._pending_bytes = 0
         self._expect_more()
@@ -117,9 +119,37 @@ class LimitedHttp(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Owe the client an answer."""
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         self._pending_bytes = 0
         self._expect_nothing()
+
+    def _parse(self, data: bytes) -> None:
+        """Feed the parser; a request that wishes to upgrade is parsed again without its wish.
+
+        The parser reads no body behind one, and Java's client makes one with its first request.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                # As uvicorn has it.
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def _head_without_upgrade(self) -> bytes:
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise httptools.HttpParserError("a tunnel cannot be left out")
+        version = b" HTTP/" + self.parser.get_http_version().encode()
+        lines = [method + b" " + self.url + version]
+        for name, value in self.headers:
+            kept = _UPGRADE.sub(b"", value) if name == b"connection" else value
+            lines.append(name + b": " + kept)
+        return b"\r\n".join([*lines, b"", b""])
 
     def _stop_parser(self, fault: ApiError) -> None:
         self._fault = fault

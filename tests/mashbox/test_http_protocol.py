@@ -25,16 +25,24 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class App:
-    """Answers with the length of the body it read; `whole` is an answer instead of it."""
+    """Answers with the length of the body it read; `whole` is an answer instead of it.
+
+    It waits for `go` before it reads anything, and for `hold`, if that is there, before it answers.
+    An `early` answer is given without reading.
+    """
 
     def __init__(self) -> None:
         self.called, self.left = asyncio.Event(), asyncio.Event()
         self.whole: bytes | None = None
+        self.go = asyncio.Event()
+        self.go.set()
         self.hold: asyncio.Event | None = None
+        self.early = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.called.set()
-        size, more = 0, True
+        await self.go.wait()
+        size, more = 0, not self.early
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -143,11 +151,14 @@ async def test_what_cannot_be_a_request_is_refused_in_json(
 @pytest.mark.parametrize(
     "start", [b"GET /", b"GET / HTTP/1.1\r\na: ", CHUNKED + b"1;", CHUNKED + b"1\r\na\r\n0\r\na: "]
 )
-async def test_what_never_ends_is_refused_when_it_is_too_long(start: bytes) -> None:
+async def test_what_never_ends_is_refused_when_it_is_too_long(
+    start: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     pieces = [b"x" * 4096] * 400
     async with listening() as server:
         status, _, _ = parse(await server.ask(start, *pieces))
     assert status in (414, 431)
+    assert not caplog.records
 
 
 async def test_messages_gets_its_own_shape() -> None:
@@ -175,14 +186,29 @@ async def test_requests_one_after_the_other_are_counted_alone() -> None:
         assert (await server.ask(*[large] * 4, last)).count(b"HTTP/1.1 200 ") == 5
 
 
-async def test_an_upgrade_ends_the_connection_after_the_answer(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    upgrade = GET.replace(b"Host", b"Connection: Upgrade\r\nUpgrade: websocket\r\nHost")
+@pytest.mark.parametrize("wish", [b"Upgrade", b"upgrade, HTTP2-Settings", b"keep-alive, Upgrade"])
+async def test_a_wish_to_upgrade_is_ignored(wish: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    upgrade = POST.replace(b"Host", b"Connection: " + wish + b"\r\nUpgrade: h2c\r\nHost")
+    last = GET.replace(b"Host", b"Connection: Upgrade, close\r\nUpgrade: websocket\r\nHost")
     async with listening() as server:
-        status, headers, _ = parse(await server.ask(upgrade + GET))
-    assert (status, headers["connection"]) == (200, "close")
+        answer = await server.ask(upgrade + b"body" + upgrade, b"body", last)
+    assert [part[-1:] for part in answer.split(b"HTTP/1.1 200 OK")[1:]] == [b"4", b"4", b"0"]
     assert not caplog.records
+
+
+async def test_many_wishes_at_once_are_ignored_one_by_one() -> None:
+    wish = GET.replace(b"Host", b"Connection: Upgrade\r\nUpgrade: h2c\r\nHost")
+    last = GET.replace(b"Host", b"Connection: close\r\nHost")
+    async with listening() as server:
+        assert (await server.ask(wish * 2000 + last)).count(b"HTTP/1.1 200 OK") == 2001
+
+
+@pytest.mark.parametrize("more", [b"", b"Connection: Upgrade\r\nUpgrade: x\r\n"])
+@pytest.mark.parametrize("start", [b"CONNECT a:443 HTTP/1.1\r\n", b"PRI * HTTP/2.0\r\n"])
+async def test_a_tunnel_is_no_request(start: bytes, more: bytes) -> None:
+    async with listening() as server:
+        status, _, _ = parse(await server.ask(start + more + b"\r\nSM\r\n\r\n"))
+    assert status == 400
 
 
 @pytest.mark.usefixtures("brisk")
@@ -200,6 +226,46 @@ async def test_a_body_that_stalls_gets_408_and_ends_the_request(start: bytes) ->
         status, headers, _ = parse(await server.ask(start))
         assert (status, headers["connection"]) == (408, "close")
         await asyncio.wait_for(server.app.left.wait(), 10)
+
+
+async def test_a_refused_request_is_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "_LINGER_SECONDS", 10)
+    async with listening() as server:
+        reader, writer = await server.open()
+        writer.write(CHUNKED + b"ZZ")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
+        await asyncio.wait_for(server.app.left.wait(), 10)
+        assert server.state.connections
+        writer.close()
+
+
+async def test_a_broken_request_behind_a_running_one_gets_no_answer() -> None:
+    async with listening() as server:
+        server.app.hold = asyncio.Event()
+        assert await server.ask(GET + b"no HTTP\r\n\r\n") == b""
+
+
+@pytest.mark.usefixtures("brisk")
+async def test_a_body_that_stalls_after_its_answer_only_ends_the_connection() -> None:
+    async with listening() as server:
+        server.app.early = True
+        answer = await server.ask(POST + b"x")
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.usefixtures("brisk")
+async def test_a_body_that_the_application_leaves_unread_is_not_timed() -> None:
+    size = 300_000
+    async with listening() as server:
+        server.app.go.clear()
+        reader, writer = await server.open()
+        writer.write(POST.replace(b"4", b"%d" % size) + b"x" * (size - 1))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 0.2)
+        server.app.go.set()
+        writer.write(b"x")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
 
 
 async def test_a_slow_body_may_take_longer_than_one_silence(
@@ -253,9 +319,15 @@ async def test_a_client_that_reads_slowly_gets_everything() -> None:
         reader, writer = await server.open()
         writer.write(GET)
         got = 0
-        while got < size:
-            got += len(await reader.read(200_000))
+        while piece := await reader.read(200_000):
+            got += len(piece)
+            if got > size:
+                break
             await asyncio.sleep(0.001)
+        assert got > size
+        (connection,) = server.state.connections
+        assert isinstance(connection, LimitedHttp)
+        assert connection._read_timer is None
         writer.close()
 
 
