@@ -38,7 +38,8 @@ def scripted(folder: Path, *answers: Json, options: tuple[str, ...] = ()) -> Ite
 
 def ask(server: Server, wire: Wire, text: str, **fields: object) -> Answer:
     """Ask and verify the answer; fails with what was broken."""
-    return wire.read(HTTP.post(server.url + wire.path, json=wire.body(text, **fields)))
+    body = wire.body(text, **fields)
+    return wire.read(HTTP.post(server.url + wire.path, json=body, timeout=60))
 
 
 def thinks(wire: Wire) -> bool:
