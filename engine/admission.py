@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from itertools import count
 
 from engine.errors import QueueFull
@@ -33,14 +33,14 @@ class Admission:
         self._mean_seconds = 1.0
 
     @property
-    def running(self) -> int:
-        """Requests that hold a slot."""
-        return len(self._started_at)
+    def running(self) -> KeysView[str]:
+        """Requests that hold a slot, in the order in which they took it."""
+        return self._started_at.keys()
 
     @property
     def waiting(self) -> int:
         """Requests admitted that hold no slot."""
-        return len(self._tenants) - self.running
+        return len(self._tenants) - len(self.running)
 
     def enter(self, request_id: str, tenant: str) -> None:
         """Let a request in; raises QueueFull when it would have to wait and too many do."""
@@ -85,8 +85,8 @@ class Admission:
 
     def _check_limits(self, tenant: str) -> None:
         # As many as slots are free start at the next device calls: admitted, but not waiting.
-        about_to_start = self._slots - self.running
-        waiting = [name for id, name in self._tenants.items() if id not in self._started_at]
+        about_to_start = self._slots - len(self.running)
+        waiting = [name for id, name in self._tenants.items() if id not in self.running]
         waiting = waiting[about_to_start:]
         if waiting.count(tenant) >= MAX_WAITING_PER_TENANT:
             raise QueueFull(

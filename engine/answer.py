@@ -43,7 +43,6 @@ class Answer:
         self.stats = stats
         self.outcome: Outcome = "abort"
         self.error: EngineError | None = None
-        self.tokens = 0
         self._new_generation = new_generation
         self._generation = new_generation()
         self._events: asyncio.Queue[Event | EngineError] = asyncio.Queue()
@@ -54,6 +53,11 @@ class Answer:
     def request_id(self) -> str:
         """The request's id."""
         return self.submit.request_id
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the present attempt has brought so far."""
+        return self.stats.completion_tokens
 
     @property
     def finished(self) -> bool:
@@ -91,7 +95,6 @@ class Answer:
 
     def push(self, at: float, output: SequenceOutput) -> None:
         """Turn what one step gave into events."""
-        self.tokens = output.completion_tokens
         for event in self._generation.push(at, output):
             if isinstance(event, Finished):
                 self.outcome = "length" if event.reason is FinishReason.LENGTH else "stop"

@@ -23,7 +23,6 @@ class Dispatcher:
         self._send = send
         self._answers: dict[str, Answer] = {}
         self._sent: Answer | None = None
-        self._running: dict[str, Answer] = {}
         self._suspects: deque[Answer] = deque()
         self._suspect: Answer | None = None
         self._died_at: dict[str, int] = {}
@@ -32,7 +31,7 @@ class Dispatcher:
     @property
     def running(self) -> int:
         """Requests that hold a slot."""
-        return self._admission.running
+        return len(self._admission.running)
 
     @property
     def waiting(self) -> int:
@@ -42,12 +41,12 @@ class Dispatcher:
     @property
     def held_tokens(self) -> int:
         """Tokens that running requests hold in their slots, a prompt's from the start."""
-        return sum(len(a.submit.prompt_ids) + a.tokens for a in self._running.values())
+        return sum(a.stats.prompt_tokens + a.tokens for a in self._running())
 
     @property
     def has_work(self) -> bool:
         """Whether the worker has something to do."""
-        return self._sent is not None or bool(self._running)
+        return self._sent is not None or self.running > 0
 
     def answers(self) -> list[Answer]:
         """All admitted requests."""
@@ -59,7 +58,7 @@ class Dispatcher:
 
     def is_running(self, answer: Answer) -> bool:
         """Whether it holds a slot."""
-        return answer.request_id in self._running
+        return answer.request_id in self._admission.running
 
     def enter(self, answer: Answer) -> None:
         """Admit a request; raises QueueFull."""
@@ -86,7 +85,6 @@ class Dispatcher:
 
     def started(self, answer: Answer) -> None:
         """The request has taken a slot and is in the step that begins now."""
-        self._running[answer.request_id] = answer
         self._admission.started(answer.request_id)
         if self._sent is answer:
             self._sent = None
@@ -104,14 +102,14 @@ class Dispatcher:
         These are the ones that ran. One that was only sent waits on, unless it was all there was.
         """
         self._open = False
-        sent = self._sent
+        running, sent = self._running(), self._sent
         if sent is None:
-            return list(self._running.values())
-        if not self._running:
+            return running
+        if not running:
             return [sent]
         self._sent = None
         self._admission.put_back(sent.request_id)
-        return list(self._running.values())
+        return running
 
     def lost(self, answer: Answer) -> None:
         """An attempt is over without an answer; the request waits for `again` or `leave`."""
@@ -124,8 +122,10 @@ class Dispatcher:
         self._suspects.append(answer)
         self._pump()
 
+    def _running(self) -> list[Answer]:
+        return [self._answers[request_id] for request_id in self._admission.running]
+
     def _forget_in_worker(self, answer: Answer) -> None:
-        self._running.pop(answer.request_id, None)
         if self._sent is answer:
             self._sent = None
         if self._suspect is answer:
@@ -141,7 +141,7 @@ class Dispatcher:
         if not self._suspects:
             request_id = self._admission.next()
             return self._answers[request_id] if request_id else None
-        if self._running:
+        if self.running:
             return None  # a suspect waits until it can run alone
         self._suspect = self._suspects.popleft()
         return self._suspect

@@ -75,13 +75,13 @@ def test_the_whole_queue_has_its_own_limit() -> None:
 def test_counts_follow_a_request_through_its_life() -> None:
     admission = Admission(slots=1)
     admission.enter("x", "a")
-    assert (admission.running, admission.waiting) == (0, 1)
+    assert (len(admission.running), admission.waiting) == (0, 1)
     start(admission)
-    assert (admission.running, admission.waiting) == (1, 0)
+    assert (len(admission.running), admission.waiting) == (1, 0)
     admission.stopped("x")
-    assert (admission.running, admission.waiting) == (0, 1)
+    assert (len(admission.running), admission.waiting) == (0, 1)
     admission.leave("x")
-    assert (admission.running, admission.waiting) == (0, 0)
+    assert (len(admission.running), admission.waiting) == (0, 0)
     assert admission.next() is None
 
 

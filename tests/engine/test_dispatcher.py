@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from engine.answer import Answer
 from engine.detokenizer import IncrementalDetokenizer
 from engine.dispatcher import Dispatcher
 from engine.generation import Generation
-from engine.messages import SequenceOutput, Submit
+from engine.messages import Submit
 from engine.request import SamplingParams
 from engine.response_parser import ResponseParser
+from engine.stats import RequestStats
 from engine.tokenizer import Tokenizer
 from tests.engine.small_tokenizers import byte_level, ready
 
@@ -37,7 +40,8 @@ class Stage:
 
     def enter(self, *names: str, tenant: str = "") -> list[Answer]:
         submits = [Submit(name, (1,), 9, SamplingParams()) for name in names]
-        answers = [Answer(submit, tenant, new_generation, Owner()) for submit in submits]
+        stats = RequestStats(0.0, 0.0, prompt_tokens=1, max_tokens=9)
+        answers = [Answer(s, tenant, replace(stats), new_generation, Owner()) for s in submits]
         for answer in answers:
             self.dispatcher.enter(answer)
         return answers
@@ -49,7 +53,7 @@ class Stage:
 
     def tokens(self, answer: Answer, count: int) -> None:
         """The request comes to have `count` tokens."""
-        answer.push(1.0, SequenceOutput(answer.request_id, (), count))
+        answer.stats.completion_tokens = count
         self.dispatcher.advanced(answer)
 
     def die(self) -> list[Answer]:
