@@ -54,7 +54,9 @@ class WorkerProcess:
         # Only without our copy of its end does the worker's death reach us as EOF.
         theirs.close()
         self._connection = Connection(ours.detach())
-        self._connection.send(config)
+        # A worker that is dead by now is reported by the reader, like any that dies.
+        with contextlib.suppress(OSError):
+            self._connection.send(config)
         self._threads = [
             threading.Thread(target=self._read, name="worker-reader", daemon=True),
             threading.Thread(target=self._write, name="worker-writer", daemon=True),

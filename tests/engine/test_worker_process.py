@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine import worker_process
 from engine.config import EngineConfig, ModelSource
 from engine.messages import FromWorker, StartFailed
 from engine.worker_process import WorkerProcess
@@ -54,6 +57,21 @@ def test_a_killed_worker_is_noticed_with_its_signal(blocked_model: Path) -> None
     worker = ear.start(blocked_model)
     os.kill(worker.pid, signal.SIGKILL)
     assert ear.next() == (-signal.SIGKILL, [])
+
+
+def test_a_worker_that_dies_before_it_is_told_anything_is_reported(
+    monkeypatch: pytest.MonkeyPatch, blocked_model: Path
+) -> None:
+    class Dead(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.wait()
+
+    monkeypatch.setattr(worker_process, "_MAIN", "raise SystemExit('no library')")
+    monkeypatch.setattr(subprocess, "Popen", Dead)
+    ear = Ear()
+    ear.start(blocked_model)
+    assert ear.next() == (1, ["no library"])
 
 
 def test_kill_ends_it_and_is_reported_like_any_end(blocked_model: Path) -> None:
