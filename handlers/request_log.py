@@ -172,18 +172,22 @@ def _log(scope: Scope, record: RequestRecord, wire: _Watched, seconds: float) ->
     if not wire.complete and wire.status != _CLIENT_LEFT and record.finish is None:
         record.finish = "abort"
     poll = scope["method"] == "HEAD" or scope["path"] in _POLLS
+    parts = {
+        "method": scope["method"],
+        "path": _path(scope["path"], record.secrets),
+        "status": wire.status,
+    }
     logger.log(
         # Probes come every few seconds: a night's log would be theirs.
         logging.DEBUG if poll and wire.status == 200 else logging.INFO,
         "%s %s %d",
-        scope["method"],
-        _path(scope["path"], record.secrets),
-        wire.status,
+        *parts.values(),
         extra={
+            "parts": parts,
             "fields": {
                 "seconds": round(seconds, 3),
                 "request_id": scope.get("request_id"),
                 **record.fields(),
-            }
+            },
         },
     )

@@ -41,7 +41,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record: `time` (UTC), `level`, `logger`, `message`, then its `fields`."""
+    """One JSON object a record: `time` (UTC), `level`, `logger`, `message`, `parts`, `fields`.
+
+    A record's `parts` are what its message is made of.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one record; everything beyond ASCII is escaped."""
@@ -50,6 +53,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "parts", {}),
             **_fields(record),
         }
         if record.exc_info:

@@ -13,7 +13,7 @@ from engine.errors import QueueFull, WorkerFailed
 from engine.events import FinishReason
 from handlers.request_log import RequestLog, printable
 from mashbox.app import create_app
-from mashbox.logs import TextFormatter
+from mashbox.logs import JsonFormatter, TextFormatter
 from tests.handlers.asgi import CHAT, QUESTION, Connection, client, http_scope
 from tests.handlers.scripted_engine import Hold, ScriptedAnswer, ScriptedEngine, text_events
 
@@ -63,6 +63,15 @@ async def test_every_request_is_one_line(
     shown = path.partition("?")[0].replace("%0a", "%0A")
     assert line.startswith(f"{level} {method} {shown} {status} seconds=0.0")
     assert line.endswith(f" request_id={response.headers['x-request-id']}")
+
+
+async def test_json_has_method_path_and_status_apart(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mashbox.requests")
+    async with client(ScriptedEngine()) as http:
+        await http.get("/nowhere")
+    line = json.loads(JsonFormatter().format(caplog.records[-1]))
+    assert line["message"] == "GET /nowhere 404"
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/nowhere", 404)
 
 
 async def test_a_refusal_by_the_queue_is_seen(lines: Lines) -> None:
