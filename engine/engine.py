@@ -13,7 +13,14 @@ from functools import partial
 from engine.answer import Answer
 from engine.config import EngineConfig
 from engine.dispatcher import Dispatcher
-from engine.errors import EngineError, NotReady, PromptRefused, ServerStopped, WorkerFailed
+from engine.errors import (
+    EngineError,
+    NotReady,
+    PromptRefused,
+    ServerStopped,
+    Stopping,
+    WorkerFailed,
+)
 from engine.identity import Identity, identify
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
 from engine.request import ChatPrompt, GenerationRequest, TextPrompt
@@ -70,7 +77,7 @@ class Engine:
         Returns when the running ones are over or after `timeout` seconds.
         """
         self._draining = True
-        self._lose_waiting(self._stopping())
+        self._lose_waiting(Stopping())
         if self._dispatcher.answers():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._idle.wait(), timeout)
@@ -117,7 +124,7 @@ class Engine:
             refusal.field = request.prompt_field
             raise
         if self._draining:
-            raise self._stopping()
+            raise Stopping
         submit, admitted_at = self._submit(request, prepared), time.monotonic()
         answer = Answer(
             submit,
@@ -153,13 +160,10 @@ class Engine:
 
     def _require_ready(self) -> TextSide:
         if self._draining:
-            raise self._stopping()
+            raise Stopping
         if self._text is None or not self._ready.is_set():
             raise self._not_ready()
         return self._text
-
-    def _stopping(self) -> NotReady:
-        return NotReady("The server is stopping; send the request to another one.")
 
     def _not_ready(self) -> NotReady:
         supervisor = self._supervisor
@@ -169,9 +173,9 @@ class Engine:
     # What answers ask for
 
     def send_again(self, answer: Answer) -> None:
-        """Run a lost request from the start; raises NotReady when the server is stopping."""
+        """Run a lost request from the start; raises Stopping."""
         if self._draining:
-            raise self._stopping()
+            raise Stopping
         self._dispatcher.again(answer)
 
     def close_answer(self, answer: Answer) -> None:

@@ -15,6 +15,13 @@ class NotReady(EngineError):
         self.retry_after = retry_after
 
 
+class Stopping(NotReady):
+    """The server takes no more requests."""
+
+    def __init__(self) -> None:
+        super().__init__("The server is stopping; send the request to another one.")
+
+
 class QueueFull(EngineError):
     """Too many requests wait; `tenant_limit` tells the tenant's limit from the whole queue's."""
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Container
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.routing import compile_path
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from generated.routes import OPERATIONS
 from handlers.api_keys import NO_KEYS, Tenants, find_tenant
 from handlers.body import MAX_BODY_BYTES, too_large
-from handlers.errors import ApiError, is_messages
+from handlers.errors import ApiError
 
 _HEAD_PATH = next(o.path for o in OPERATIONS if o.method == "HEAD")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]*)?")
@@ -59,29 +58,6 @@ class AccessGuard:
         if "record" in scope:
             scope["record"].tenant = tenant
         return tenant
-
-
-class RequestIds:
-    """Gives every response an x-request-id, and the scope the same as `request_id`.
-
-    Messages' clients look for it under `request-id`, so there it goes out under both names.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        request_id = "req_" + secrets.token_hex(8)
-        names = [b"x-request-id"] + [b"request-id"] * is_messages(scope["path"])
-        headers = [(name, request_id.encode()) for name in names]
-
-        async def tag(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *headers]
-            await send(message)
-
-        await self._app({**scope, "request_id": request_id}, receive, tag)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""answer(): from a neutral request to a response. Admission, retry, fold and cancel meet here."""
+"""From a neutral request to a response: admission, retry, fold and cancel meet here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 from typing import Protocol
 
-from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -43,77 +42,60 @@ class GenerationEngine(Protocol):
         """Admit a request; raises EngineError."""
 
 
-def answer(
-    engine: GenerationEngine,
-    request: GenerationRequest,
-    new_encoder: Callable[[], Encoder],
-    stream: bool,
-) -> Response:
-    """Give the response that admits a request and answers it, streamed or whole.
+class AnswerResponse(Response):
+    """Admits a request and answers it, streamed or whole.
 
-    It raises EngineError while the status line can still tell it. A request that loses its worker
-    is sent again once, from the start, if its client has received no output.
+    A request that loses its worker is sent again once, from the start, if its client has received
+    no output.
     """
-    return (_StreamedAnswer if stream else _WholeAnswer)(engine, request, new_encoder)
-
-
-class _Answer(Response):
-    """Admits its request only when it is sent: then there is a client that can leave meanwhile."""
-
-    media_type = "application/json"
 
     def __init__(
         self,
         engine: GenerationEngine,
         request: GenerationRequest,
         new_encoder: Callable[[], Encoder],
+        stream: bool,
     ) -> None:
         super().__init__()
         self._engine = engine
         self._request = request
         self._new_encoder = new_encoder
+        self._stream = stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; raises EngineError before anything is sent, and ClientLeft."""
+        """Answer; raises EngineError while the status line can still tell it, and ClientLeft."""
         request = replace(self._request, tenant=scope.get("tenant", ""))
+        # Not before the response is sent: from then on a client that leaves is noticed.
         running = await unless_disconnected(self._engine.generate(request), receive)
         try:
-            response = await self._response(running, receive)
+            response = (
+                self._streamed(running)
+                if self._stream
+                else await unless_disconnected(self._whole(running), receive)
+            )
             await response(scope, receive, send)
         finally:
             running.close()
             if record := scope.get("record"):
                 record.read_answer(request.id, running)
 
-    async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
-        raise NotImplementedError
-
-
-class _StreamedAnswer(_Answer):
-    """Sends the chunks of the events as they come."""
-
-    async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
+    def _streamed(self, running: RunningAnswer) -> Response:
         encoder = self._new_encoder()
         keep_alive = encoder.keep_alive if isinstance(encoder, KeepsAlive) else comment
         return EventStream(_chunks(running, self._request.id, encoder), keep_alive)
 
-
-class _WholeAnswer(_Answer):
-    """Folds the events into one JSON body."""
-
-    async def _response(self, running: RunningAnswer, receive: Receive) -> Response:
-        result = await unless_disconnected(self._fold(running), receive)
-        return Response(result.model_dump_json(exclude_unset=True), media_type=self.media_type)
-
-    async def _fold(self, running: RunningAnswer) -> BaseModel:
+    async def _whole(self, running: RunningAnswer) -> Response:
         while True:
+            # What a lost attempt brought is forgotten with its encoder: nobody has seen it.
             encoder = self._new_encoder()
             try:
                 async for event in running:
                     encoder.feed(event)
-                return encoder.result()
             except WorkerFailed as error:
                 _retry(running, self._request.id, error)
+            else:
+                body = encoder.result().model_dump_json(exclude_unset=True)
+                return Response(body, media_type="application/json")
 
 
 async def _chunks(

@@ -11,6 +11,8 @@ from starlette.datastructures import Headers
 
 from handlers.errors import ApiError
 
+SHORTEST_KEY = 16
+
 Tenants = Mapping[bytes, str]
 """The tenants' names by the SHA-256 digests of their keys; the keys themselves are not kept."""
 

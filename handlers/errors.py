@@ -20,6 +20,7 @@ from engine.errors import (
     NotReady,
     QueueFull,
     ServerStopped,
+    Stopping,
 )
 from generated.models import AnthropicError, AnthropicErrorDetail, Error, ErrorDetail
 from handlers.disconnect import ClientLeft
@@ -37,8 +38,6 @@ _ANTHROPIC_TYPES: dict[int, Any] = {
     500: "api_error",
     _OVERLOADED: "overloaded_error",
 }
-
-_STOPPING = NotReady("The server is stopping; send the request to another one.")
 
 
 @dataclass
@@ -78,6 +77,10 @@ class ApiError(Exception):
         if not self.overloaded:
             return _json(body, self.status, self.headers)
         return _json(body, _OVERLOADED, {**self.headers, "x-should-retry": "true"})
+
+    def response_on(self, path: str) -> Response:
+        """Give the whole JSON response in the shape that `path` has."""
+        return self.anthropic_response() if is_messages(path) else self.response()
 
 
 def _json(body: BaseModel, status: int, headers: dict[str, str]) -> Response:
@@ -166,15 +169,14 @@ class ErrorBoundary:
         except asyncio.CancelledError:
             # Only a stopping server cancels requests, those that hold it up.
             if not started:
-                await api_error(_STOPPING).response()(scope, receive, send)
+                await api_error(Stopping()).response_on(scope["path"])(scope, receive, send)
         except Exception as error:
             answer = api_error(error, scope.get("request_id"))
             if answer.status == 500:
                 _log_failure(error, scope)
             if started:
                 raise
-            shape = answer.anthropic_response if is_messages(scope["path"]) else answer.response
-            await shape()(scope, receive, send)
+            await answer.response_on(scope["path"])(scope, receive, send)
 
 
 def _log_failure(error: Exception, scope: Scope) -> None:

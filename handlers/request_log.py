@@ -14,13 +14,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import EngineError
 from engine.stats import Outcome, RequestStats
+from handlers.api_keys import SHORTEST_KEY
 
 logger = logging.getLogger("mashbox.requests")
 
 SESSION_LENGTH = 64
 _PATH_LENGTH = 200
-# Shorter ones are no keys of ours, but words like "none" that would be cut out of honest tags.
-_SHORTEST_KEY = 16
 _CLIENT_LEFT = 499
 _POLLS = frozenset({"/", "/health", "/v1/health", "/metrics"})
 
@@ -159,7 +158,8 @@ def _milliseconds(seconds: float | None) -> float | None:
 def _keys(headers: Headers) -> tuple[str, ...]:
     bearer = [value.partition(" ")[2].strip() for value in headers.getlist("authorization")]
     sent = [*bearer, *headers.getlist("x-api-key")]
-    return tuple(key for key in sent if len(key) >= _SHORTEST_KEY)
+    # Shorter ones are no keys of ours, but words like "none" that honest tags have too.
+    return tuple(key for key in sent if len(key) >= SHORTEST_KEY)
 
 
 def _session_header(headers: Headers) -> str:

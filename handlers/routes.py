@@ -19,7 +19,7 @@ from generated.models import (
     ResponsesRequest,
     TokenCount,
 )
-from handlers.answer import GenerationEngine, answer
+from handlers.answer import AnswerResponse, GenerationEngine
 from handlers.chat import read_chat_request
 from handlers.chat_encoder import ChatEncoder
 from handlers.common import check_model, first_given, new_id
@@ -75,7 +75,7 @@ class Routes:
         """Answer a conversation."""
         response_id = new_id("chatcmpl-")
         usage = request.stream_options is not None and bool(request.stream_options.include_usage)
-        return answer(
+        return AnswerResponse(
             self._engine,
             read_chat_request(request, response_id, self._model_id),
             partial(ChatEncoder, response_id, self._model_id, usage),
@@ -86,7 +86,7 @@ class Routes:
         """Continue a text."""
         response_id = new_id("cmpl-")
         read = read_completion_request(request, response_id, self._model_id)
-        return answer(
+        return AnswerResponse(
             self._engine,
             read,
             partial(CompletionEncoder, response_id, self._model_id, read.sampling.seed),
@@ -96,7 +96,7 @@ class Routes:
     async def create_message(self, request: MessagesRequest) -> Response:
         """Answer a conversation in Anthropic's form."""
         response_id = new_id("msg_")
-        return answer(
+        return AnswerResponse(
             self._engine,
             read_messages_request(request, response_id),
             partial(MessageEncoder, response_id, first_given(request.model, self._model_id)),
@@ -112,7 +112,7 @@ class Routes:
         """Answer a conversation given as items."""
         tools = offered_tools(request.tools)
         read = read_responses_request(request, new_id("resp_"), self._model_id, tools)
-        return answer(
+        return AnswerResponse(
             self._engine,
             read,
             partial(ResponseEncoder, begin_response(request, read, self._model_id), tools),

@@ -15,10 +15,11 @@ from connexion.middleware.routing import RoutingMiddleware
 from connexion.resolver import Resolver
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handlers.access import AccessGuard, RequestIds
+from handlers.access import AccessGuard
 from handlers.api_keys import NO_KEYS, Tenants
 from handlers.body import PydanticBody
 from handlers.errors import ErrorBoundary
+from handlers.request_ids import RequestIds
 from handlers.request_log import RequestLog
 from handlers.routes import Routes, ServedEngine
 from mashbox.hosts import LOOPBACK_NAMES

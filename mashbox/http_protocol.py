@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from typing import Any
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from handlers.errors import ApiError, bad_request, is_messages
+from handlers.errors import ApiError, bad_request
+from handlers.request_ids import id_headers, new_request_id
 
 MAX_TARGET_BYTES = 8 * 2**10
 MAX_HEAD_BYTES = 64 * 2**10
@@ -224,14 +224,12 @@ class LimitedHttp(HttpToolsProtocol):
         return self._in_body() and not self.cycle.response_started and not self.pipeline
 
     def _render(self, error: ApiError) -> bytes:
-        messages = is_messages(self.url.partition(b"?")[0].decode("latin-1"))
-        response = error.anthropic_response() if messages else error.response()
-        request_id = b"req_" + secrets.token_hex(8).encode()
-        names = [b"x-request-id"] + [b"request-id"] * messages
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        response = error.response_on(path)
         headers = [
             *self.server_state.default_headers,
             *response.raw_headers,
-            *((name, request_id) for name in names),
+            *id_headers(new_request_id(), path),
             (b"connection", b"close"),
         ]
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)

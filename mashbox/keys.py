@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.api_keys import Tenants, key_digest
+from handlers.api_keys import SHORTEST_KEY, Tenants, key_digest
 
 VARIABLE = "MASHBOX_API_KEY"
-_SHORTEST = 16
 # What a header carries unharmed.
 _KEY = re.compile(r"[!-~]+")
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -94,7 +93,7 @@ def _entry(words: list[str], number: int, place: str) -> _Entry:
 
 
 def _check(entry: _Entry) -> None:
-    if len(entry.key) < _SHORTEST:
-        raise BadKeys(f"{entry.place}: a key must be at least {_SHORTEST} characters.")
+    if len(entry.key) < SHORTEST_KEY:
+        raise BadKeys(f"{entry.place}: a key must be at least {SHORTEST_KEY} characters.")
     if not _KEY.fullmatch(entry.key):
         raise BadKeys(f"{entry.place}: a key must be letters, digits and signs of ASCII only.")

@@ -14,9 +14,9 @@ from engine.events import Usage
 from generated._base import StrictFloat
 from generated.models import ChatCompletionRequest, ChatUsage
 from handlers import access, chat_encoder
-from handlers.access import RequestIds
 from handlers.api_keys import key_digest
 from handlers.errors import ApiError
+from handlers.request_ids import RequestIds
 from mashbox.app import create_app
 from tests.contract.fuzz import fuzz
 from tests.handlers.scripted_engine import ScriptedEngine, Step, text_events

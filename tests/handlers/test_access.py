@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from generated.routes import OPERATIONS
-from handlers.access import AccessGuard, RequestIds, read_host
+from handlers.access import AccessGuard, read_host
 from handlers.api_keys import NO_KEYS, Tenants, key_digest
 from handlers.errors import ApiError
 from mashbox.hosts import LOOPBACK_NAMES
@@ -342,38 +341,6 @@ async def test_the_key_is_asked_for_after_host_and_origin_and_before_the_rest(
     path: str, headers: dict[str, str], status: int
 ) -> None:
     assert (await refusal(http_scope("POST", path, **headers), TENANTS)).status == status
-
-
-@pytest.fixture
-async def tagged() -> AsyncIterator[tuple[Connection, Scope]]:
-    inner = Inner()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await inner(scope, receive, send)
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
-        await send({"type": "http.response.body", "body": b"x"})
-
-    connection = Connection()
-    await connection.serve(RequestIds(app))
-    yield connection, inner.scopes[0]
-
-
-async def test_every_response_gets_the_id_that_its_scope_carries(
-    tagged: tuple[Connection, Scope],
-) -> None:
-    connection, scope = tagged
-    headers = dict(connection.messages[0]["headers"])
-    assert headers[b"a"] == b"b"
-    assert headers[b"x-request-id"].decode() == scope["request_id"]
-    assert connection.body == b"x"
-
-
-async def test_ids_differ() -> None:
-    inner = Inner()
-    for _ in range(2):
-        await Connection().serve(RequestIds(inner))
-    first, second = (scope["request_id"] for scope in inner.scopes)
-    assert first != second
 
 
 async def test_a_web_socket_is_sent_back_to_plain_http() -> None:

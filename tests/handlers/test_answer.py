@@ -10,7 +10,7 @@ import pytest
 from engine.errors import EngineError, NotReady, QueueFull, WorkerFailed
 from engine.events import PartDelta, PartEnd, PartStart
 from engine.request import ChatPrompt, GenerationRequest, SamplingParams
-from handlers.answer import answer
+from handlers.answer import AnswerResponse
 from handlers.chat_encoder import ChatEncoder
 from handlers.errors import ErrorBoundary
 from tests.handlers.asgi import Connection, http_scope, sse_events
@@ -42,7 +42,7 @@ class Exchange:
         )
 
     async def run(self) -> Exchange:
-        response = answer(self.engine, REQUEST, self.new_encoder, self._stream)
+        response = AnswerResponse(self.engine, REQUEST, self.new_encoder, self._stream)
         await self.connection.serve(ErrorBoundary(response))
         assert self.engine.all_closed
         return self
@@ -233,7 +233,8 @@ async def test_the_tenant_that_the_guard_found_is_the_requests(stream: bool) -> 
     engine = ScriptedEngine()
     exchange = Exchange(engine, stream)
     await exchange.connection.serve(
-        answer(engine, REQUEST, exchange.new_encoder, stream), {**http_scope(), "tenant": "blue"}
+        AnswerResponse(engine, REQUEST, exchange.new_encoder, stream),
+        {**http_scope(), "tenant": "blue"},
     )
     assert [request.tenant for request in engine.requests] == ["blue"]
 

@@ -17,6 +17,7 @@ from engine.errors import (
     NotReady,
     PromptRefused,
     QueueFull,
+    Stopping,
     WorkerFailed,
 )
 from handlers.disconnect import ClientLeft
@@ -160,6 +161,13 @@ async def test_a_request_that_holds_up_the_stop_is_told_so(after_start: bool) ->
     assert (b"stopping" in connection.body) is not after_start
 
 
+async def test_on_messages_a_request_that_holds_up_the_stop_gets_that_route_s_error() -> None:
+    connection = Connection()
+    await connection.serve(failing(asyncio.CancelledError()), http_scope(path="/v1/messages"))
+    assert connection.status == 529
+    assert json.loads(connection.body)["type"] == "error"
+
+
 async def test_refusals_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     connection = Connection()
     await connection.serve(failing(bad_request("No.", None)))
@@ -225,3 +233,4 @@ def test_messages_has_its_own_shape_and_statuses(
 )
 def test_the_path_decides_the_shape(path: str, anthropic: bool) -> None:
     assert is_messages(path) == anthropic
+    assert api_error(Stopping()).response_on(path).status_code == (529 if anthropic else 503)
