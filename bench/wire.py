@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,15 +61,15 @@ class Answer:
         return self.thinking, self.text, self.calls, self.finish
 
 
-class Wire:
+class Wire(ABC):
     """One protocol; `grammar` is a regular expression over the kinds of a stream's events."""
 
     path: str
     grammar: str
 
+    @abstractmethod
     def body(self, text: str, **fields: object) -> Json:
         """Write a request that asks `text`."""
-        raise NotImplementedError
 
     def read(self, response: httpx.Response) -> Answer:
         """Read a response that has come to its end; raises Broken."""
@@ -95,17 +96,17 @@ class Wire:
             expect(answer.request_id == answer.id, f"the error event names {answer.request_id}")
         return answer
 
+    @abstractmethod
     def read_whole(self, body: Json) -> Answer:
         """Read an answer that was not streamed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kind(self, event: Any) -> str:
         """Name an event for the grammar."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fold(self, events: list[Json]) -> Answer:
         """Put the answer together from a stream's events; raises Broken where they disagree."""
-        raise NotImplementedError
 
     def error_of(self, body: Json) -> Json:
         """Find the error object of a refusal; raises Broken for another shape."""

@@ -31,6 +31,11 @@ class PrefillChunk:
         """Whether the prompt is complete after this chunk."""
         return self.end == len(self.sequence.prompt_ids)
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens are computed."""
+        return self.end - self.start
+
 
 @dataclass(frozen=True, slots=True)
 class DecodeRow:
@@ -57,8 +62,7 @@ class Batch:
     @property
     def tokens(self) -> int:
         """How many tokens are computed."""
-        prompt = self.prefill.end - self.prefill.start if self.prefill else 0
-        return prompt + len(self.decode)
+        return (self.prefill.tokens if self.prefill else 0) + len(self.decode)
 
     @property
     def sampled(self) -> list[Sequence]:
@@ -107,7 +111,8 @@ class Scheduler:
         self.slots = [Slot(index) for index in range(config.slots)]
         self.waiting: deque[Sequence] = deque()
         self._ctx = config.ctx
-        self._limits = self._full = _Limits(config.prefill_chunk, config.slots)
+        self._full_chunk = self._chunk_limit = config.prefill_chunk
+        self._row_limit = config.slots
         self._eos_token_ids = frozenset(eos_token_ids)
         self._vocab_size = vocab_size
         self._constraints = constraints
@@ -147,7 +152,7 @@ class Scheduler:
     def schedule(self, now: float) -> Batch:
         """Give a free slot to a waiting request at time `now` and pick the next step's tokens."""
         if not any(slot.sequence for slot in self.slots):
-            self._limits = self._full
+            self._chunk_limit, self._row_limit = self._full_chunk, len(self.slots)
         if self._prefilling is None:
             self._begin_next(now)
         return Batch(self._next_chunk(), self._decode_rows())
@@ -166,9 +171,14 @@ class Scheduler:
 
         Full steps are tried again when all slots are free.
         """
-        if not self._limits.can_halve(batch):
+        chunk = batch.prefill.tokens if batch.prefill else 0
+        if chunk <= _SMALLEST_CHUNK and len(batch.decode) <= 1:
             return False
-        self._limits = self._limits.halved(batch)
+        # What the step had nothing of is not to blame: that limit stays.
+        if chunk:
+            self._chunk_limit = max(_SMALLEST_CHUNK, chunk // 2)
+        if batch.decode:
+            self._row_limit = max(1, len(batch.decode) // 2)
         return True
 
     def postprocess(self, batch: Batch, sampled: list[int]) -> tuple[SequenceOutput, ...]:
@@ -212,7 +222,7 @@ class Scheduler:
             return None
         slot = self._slot_of(sequence)
         start = len(slot.token_ids)
-        end = min(start + self._limits.prefill, len(sequence.prompt_ids))
+        end = min(start + self._chunk_limit, len(sequence.prompt_ids))
         return PrefillChunk(sequence, slot.index, start, end)
 
     def _decode_rows(self) -> tuple[DecodeRow, ...]:
@@ -221,11 +231,11 @@ class Scheduler:
             for slot in self.slots
             if slot.sequence and slot.sequence.status is SequenceStatus.DECODE
         ]
-        if len(rows) <= self._limits.rows:
+        if len(rows) <= self._row_limit:
             return tuple(rows)
         # They take turns, each step going on where the last one stopped.
-        first, self._turn = self._turn % len(rows), self._turn + self._limits.rows
-        return tuple((rows + rows)[first : first + self._limits.rows])
+        first, self._turn = self._turn % len(rows), self._turn + self._row_limit
+        return tuple((rows + rows)[first : first + self._row_limit])
 
     def _extend_slots(self, batch: Batch) -> None:
         if chunk := batch.prefill:
@@ -252,24 +262,3 @@ class Scheduler:
             self._prefilling = None
         if sequence.slot is not None:
             self.slots[sequence.slot].sequence = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """The most that one step may compute: `prefill` tokens of a prompt, and `rows` of decode."""
-
-    prefill: int
-    rows: int
-
-    def can_halve(self, batch: Batch) -> bool:
-        chunk = batch.prefill.end - batch.prefill.start if batch.prefill else 0
-        return chunk > _SMALLEST_CHUNK or len(batch.decode) > 1
-
-    def halved(self, batch: Batch) -> _Limits:
-        prefill, rows = self.prefill, self.rows
-        if batch.prefill:
-            chunk = batch.prefill.end - batch.prefill.start
-            prefill = max(_SMALLEST_CHUNK, chunk // 2)
-        if batch.decode:
-            rows = max(1, len(batch.decode) // 2)
-        return _Limits(prefill, rows)
