@@ -47,7 +47,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Serve one language model over the OpenAI API."""
+    """Serve one language model over OpenAI's and Anthropic's APIs."""
 
 
 def _check_host(host: str) -> str:
@@ -139,7 +139,9 @@ Ctx = Annotated[
 ]
 Slots = Annotated[
     int,
-    typer.Option(help="Requests decoded together.", min=1, max=256, rich_help_panel="Model"),
+    typer.Option(
+        help="Requests decoded together; others wait.", min=1, max=256, rich_help_panel="Model"
+    ),
 ]
 Device = Annotated[
     str,
@@ -148,7 +150,11 @@ Device = Annotated[
     ),
 ]
 DtypeOption = Annotated[
-    Dtype, typer.Option(help="Arithmetic of the weights.", rich_help_panel="Model")
+    Dtype,
+    typer.Option(
+        help="Arithmetic of the weights: auto, float32, bfloat16 or float16.",
+        rich_help_panel="Model",
+    ),
 ]
 ToolFormat = Annotated[
     str | None,
@@ -169,7 +175,7 @@ Script = Annotated[
     ),
 ]
 LogFormatOption = Annotated[
-    LogFormat, typer.Option(help="How log lines are written.", rich_help_panel="Logs")
+    LogFormat, typer.Option(help="How log lines are written: text or json.", rich_help_panel="Logs")
 ]
 Verbose = Annotated[
     bool,
