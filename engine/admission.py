@@ -28,8 +28,10 @@ class Admission:
         self._tenants: dict[str, str] = {}
         self._queues: dict[str, deque[str]] = {}
         self._turns = count(1)
+        # Outlives a tenant's queue: to leave and come back wins no turn.
         self._last_turn: dict[str, int] = {}
         self._started_at: dict[str, float] = {}
+        # A guess until the first request is over.
         self._mean_seconds = 1.0
 
     @property
@@ -53,6 +55,7 @@ class Admission:
         """Take the next request out of the queues: of the tenant whose last turn is longest ago."""
         if not self._queues:
             return None
+        # Who has never had a turn comes before all others.
         tenant = min(self._queues, key=lambda name: self._last_turn.get(name, 0))
         self._last_turn[tenant] = next(self._turns)
         request_id = self._queues[tenant].popleft()
@@ -88,6 +91,7 @@ class Admission:
         about_to_start = self._slots - len(self.running)
         waiting = [name for id, name in self._tenants.items() if id not in self.running]
         waiting = waiting[about_to_start:]
+        # Checked first: who floods is told so, also when others have filled the rest of the queue.
         if waiting.count(tenant) >= MAX_WAITING_PER_TENANT:
             raise QueueFull(
                 f"{MAX_WAITING_PER_TENANT} of your requests are waiting already; retry later.",

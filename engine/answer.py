@@ -41,6 +41,7 @@ class Answer:
         self.submit = submit
         self.tenant = tenant
         self.stats = stats
+        # Whatever is closed before its end was closed for its client.
         self.outcome: Outcome = "abort"
         self.error: EngineError | None = None
         self._new_generation = new_generation
@@ -86,6 +87,7 @@ class Answer:
         self._retried = True
         self.outcome, self.error = "abort", None
         self.stats.restart()
+        # The old one may hold half a word or half a call of the lost attempt.
         self._generation = self._new_generation()
         self._owner.send_again(self)
 

@@ -25,6 +25,7 @@ class Dispatcher:
         self._sent: Answer | None = None
         self._suspects: deque[Answer] = deque()
         self._suspect: Answer | None = None
+        # The tokens that a request had when it was lost.
         self._died_at: dict[str, int] = {}
         self._open = False
 
@@ -106,8 +107,10 @@ class Dispatcher:
         if sent is None:
             return running
         if not running:
+            # It was all that the worker had: reading it may be what killed it.
             return [sent]
         self._sent = None
+        # It was in no step, so it is not to blame.
         self._admission.put_back(sent.request_id)
         return running
 
@@ -132,6 +135,7 @@ class Dispatcher:
             self._suspect = None
 
     def _pump(self) -> None:
+        # Behind a suspect nothing is sent: it must be alone in its steps.
         if self._open and self._sent is None and self._suspect is None:
             self._sent = self._next()
             if self._sent:

@@ -123,6 +123,7 @@ class Engine:
         except PromptRefused as refusal:
             refusal.field = request.prompt_field
             raise
+        # Tokenising can take seconds: the drain may have begun meanwhile.
         if self._draining:
             raise Stopping
         submit, admitted_at = self._submit(request, prepared), time.monotonic()
@@ -182,6 +183,7 @@ class Engine:
         """Forget a request and free its slot; harmless when that is done."""
         if self._dispatcher.leave(answer):
             self.stats.ended(answer.stats, answer.outcome, time.monotonic())
+            # The worker may have it still, as when its client left or a stop string ended the text.
             self._supervisor.send(Cancel(answer.request_id))
             if not self._dispatcher.answers():
                 self._idle.set()
@@ -211,6 +213,7 @@ class Engine:
 
     def on_step(self, step: StepOutput) -> None:
         """Hand each request what the step gave it; requests that are over are passed by."""
+        # What comes before a step only tells who is in it.
         if step.tokens:
             self.stats.step(step.tokens, step.compiles)
         for output in step.outputs:
@@ -228,6 +231,7 @@ class Engine:
         self._ready.clear()
         for answer in self._dispatcher.worker_died():
             self._lose_attempt(answer, WorkerFailed(reason))
+        # Of several deaths in a row the first one starts the clock.
         if self._giving_up is None:
             loop = asyncio.get_running_loop()
             self._giving_up = loop.call_later(RESTART_SECONDS, self._give_up)

@@ -51,8 +51,10 @@ def hash_components(identity: Identity, config: EngineConfig, ready: Ready) -> N
         files = [(name, _sha256(path)) for name, path in _weight_files(config.model.path)]
     except OSError as error:
         return logger.warning("The weights cannot be read for their fingerprint: %s.", error)
+    # Tokenizer and template are hashed as the worker reads them, not as files.
     sha = _digest([files, ready.tokenizer_json, ready.chat_template])
     identity.cache_namespace = _digest([config.model.id, sha, ready.dtype, _CACHE_POLICY])
+    # Set last: whoever sees it finds the namespace too.
     identity.component_set_sha = sha
 
 

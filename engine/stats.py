@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate, count, takewhile
 from typing import Literal, get_args
 
+# The values of vLLM's metric; nothing here ends by `repetition`.
 Outcome = Literal["stop", "length", "abort", "error", "repetition"]
 
 # vLLM's bounds, so that dashboards made for it read ours.
@@ -101,6 +102,7 @@ class EngineStats:
         """A request has taken its slot."""
         request.started_at = at
         request.cached_tokens = cached_tokens
+        # What the second attempt waits for is the fault, not the queue.
         if request.queue_seconds is None:
             request.queue_seconds = at - request.admitted_at
             self.queue_time.observe(request.queue_seconds)
@@ -127,6 +129,7 @@ class EngineStats:
         self.request_prompt_tokens.observe(request.prompt_tokens)
         self.request_generation_tokens.observe(request.completion_tokens)
         self.request_max_tokens.observe(request.max_tokens)
+        # One that gave no token took no time that a histogram could show.
         if request.first_token_at is None or request.last_token_at is None:
             return
         if request.started_at is not None:
@@ -138,6 +141,7 @@ class EngineStats:
 
     def _first_token(self, request: RequestStats, at: float) -> None:
         request.first_token_at = at
+        # Not at admission: only now all of the prompt has been computed.
         self.prompt_tokens += request.prompt_tokens
         self.cached_tokens += request.cached_tokens
         if request.ttft_seconds is None:

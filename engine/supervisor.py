@@ -142,6 +142,7 @@ class WorkerSupervisor:
         """Kill the worker when it has had work for too long without a word."""
         limit = self._config.step_seconds
         now = time.monotonic()
+        # Without work, silence is no sign of anything.
         if not self._listener.has_work:
             self._heard_at = now
         elif self._worker and now - self._heard_at > limit + limit / _LOOKS:
@@ -197,6 +198,7 @@ class WorkerSupervisor:
         logger.warning("%s Starting it again (restart %d).", last_words, self.restarts)
 
     def _restart_later(self) -> None:
+        # The first start is at once: most deaths are one request's doing.
         self.restarts += 1
         pause = min(_LONGEST_PAUSE_S, 0.0 if not self._failed_starts else 2.0**self._failed_starts)
         self._failed_starts += 1

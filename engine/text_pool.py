@@ -49,6 +49,7 @@ class TextPool:
             return left.is_set() or self._closed.is_set()
 
         def job() -> T:
+            # Its client may have left while it waited for its lane.
             if cancelled():
                 raise Abandoned
             return work(cancelled)
@@ -57,8 +58,10 @@ class TextPool:
         try:
             return await asyncio.get_running_loop().run_in_executor(lane, job)
         except Abandoned:
+            # A client that left waits for nothing any more, so it is the pool that was closed.
             raise ServerStopped("the server stopped before the prompt was read.") from None
         finally:
+            # To cancel the waiting task does not stop the thread.
             left.set()
 
     def close(self) -> None:

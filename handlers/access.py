@@ -18,6 +18,7 @@ from handlers.errors import ApiError
 
 _HEAD_PATH = next(o.path for o in OPERATIONS if o.method == "HEAD")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]*)?")
+# Browsers leave them out of Origin; a client may still put them into Host.
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 

@@ -108,6 +108,7 @@ async def _chunks(
         while True:
             try:
                 async for event in _parts_with_content(running):
+                    # From here on a second attempt could contradict what the client has.
                     output_sent = output_sent or isinstance(event, PartStart)
                     for chunk in encoder.feed(event):
                         yield chunk
@@ -117,6 +118,7 @@ async def _chunks(
                     raise
                 _retry(running, request_id, error)
     except EngineError as error:
+        # The status line is out: only the stream itself can still tell.
         logger.error("%s: the stream ended in an error: %s", request_id, error)
         for chunk in encoder.fail(api_error(error, request_id)):
             yield chunk

@@ -44,6 +44,7 @@ def find_tenant(headers: Headers, tenants: Tenants) -> str:
             if sent
             else "No key was sent. Send one as Authorization: Bearer <key> or as x-api-key: <key>."
         )
+    # The bearer's, if both are valid.
     return found[0]
 
 

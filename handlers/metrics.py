@@ -19,6 +19,7 @@ from engine.stats import EngineStats, Histogram
 # The client library's own content type promises version 1.0.0, which older scrapers refuse.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "mashbox:"
+# vLLM numbers its engines; dashboards select by it.
 _ENGINE = "0"
 
 

@@ -19,6 +19,7 @@ from handlers.api_keys import SHORTEST_KEY
 logger = logging.getLogger("mashbox.requests")
 
 SESSION_LENGTH = 64
+# Whoever calls chooses the path, but not the length of our lines.
 _PATH_LENGTH = 200
 _CLIENT_LEFT = 499
 _POLLS = frozenset({"/", "/health", "/v1/health", "/metrics"})
@@ -132,6 +133,7 @@ def printable(text: str, length: int, secrets: tuple[str, ...] = ()) -> str:
     At most `length` characters of it are kept; an escape such as `\\n` or `\\u2028` is longer
     than the character that it stands for.
     """
+    # Secrets first: one that is cut in two would not be found.
     kept = _without(secrets, text)[:length]
     return "".join(c if c.isprintable() else _escaped(c) for c in kept)
 
@@ -169,6 +171,7 @@ def _session_header(headers: Headers) -> str:
 
 
 def _log(scope: Scope, record: RequestRecord, wire: _Watched, seconds: float) -> None:
+    # Nothing of ours ends a response without its last message, so its client did.
     if not wire.complete and wire.status != _CLIENT_LEFT and record.finish is None:
         record.finish = "abort"
     poll = scope["method"] == "HEAD" or scope["path"] in _POLLS

@@ -57,6 +57,7 @@ class EventStream(Response):
         chunks: AsyncGenerator[bytes, None],
         keep_alive: Callable[[], bytes] = comment,
     ) -> None:
+        # nginx would gather the chunks of a response without X-Accel-Buffering.
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._chunks = chunks
@@ -89,6 +90,7 @@ class _Wire:
     def __init__(self, send: Send, keep_alive: Callable[[], bytes]) -> None:
         self._send = send
         self._keep_alive = keep_alive
+        # The watcher sends too.
         self._lock = asyncio.Lock()
         self._last_sent = time.monotonic()
 

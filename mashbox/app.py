@@ -60,6 +60,7 @@ def create_app(
     http = RequestIds(RequestLog(ErrorBoundary(guard)))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        # The server's own start and stop come this way too, and are no requests.
         await (http if scope["type"] == "http" else connexion)(scope, receive, send)
 
     return app

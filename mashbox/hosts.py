@@ -8,6 +8,7 @@ import socket
 from collections.abc import Container, Iterable
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+# DNS has no underscores, but container networks do.
 _LABEL = r"[a-z0-9_-]{1,63}"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 

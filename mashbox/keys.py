@@ -35,6 +35,7 @@ def read_keys(path: Path | None, variable: str | None) -> Tenants:
     if variable:
         entries.append(_Entry(variable, "key:env", VARIABLE))
     tenants: dict[bytes, str] = {}
+    # To tell where a key stands twice without repeating it.
     places: dict[bytes, str] = {}
     for entry in entries:
         _check(entry)

@@ -25,6 +25,7 @@ def set_up_logging(log_format: LogFormat, level: int = logging.INFO) -> None:
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.json else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.captureWarnings(True)
+    # Ours alone: libraries tell more than whoever reads the log can use.
     logging.getLogger("mashbox").setLevel(level)
 
 

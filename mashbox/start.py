@@ -66,6 +66,7 @@ class ModelOptions:
 
 def start(console: Console, name: str | None, server: ServerOptions, options: ModelOptions) -> None:
     """Bind, find the model, check that it fits, then load and serve it; raises StartError."""
+    # First of all: a port that others reach never opens without keys.
     tenants = _tenants(server)
     sock = _bind(server.host, server.port)
     try:
