@@ -118,7 +118,9 @@ class Engine:
         text, arrived_at = self._require_ready(), time.monotonic()
         try:
             prepared = await self._pool.run(
-                prompt_size(request.prompt), partial(text.prepare, request.prompt, self._room)
+                request.tenant,
+                prompt_size(request.prompt),
+                partial(text.prepare, request.prompt, self._room),
             )
         except PromptRefused as refusal:
             refusal.field = request.prompt_field
@@ -138,10 +140,10 @@ class Engine:
         self._idle.clear()
         return answer
 
-    async def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
+    async def count_tokens(self, prompt: ChatPrompt | TextPrompt, tenant: str = "") -> int:
         """The number of a prompt's tokens, however many; raises NotReady and BadPrompt."""
         text = self._require_ready()
-        return await self._pool.run(prompt_size(prompt), partial(text.count, prompt))
+        return await self._pool.run(tenant, prompt_size(prompt), partial(text.count, prompt))
 
     @property
     def _room(self) -> int:

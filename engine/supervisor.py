@@ -200,9 +200,18 @@ class WorkerSupervisor:
     def _restart_later(self) -> None:
         # The first start is at once: most deaths are one request's doing.
         self.restarts += 1
-        pause = min(_LONGEST_PAUSE_S, 0.0 if not self._failed_starts else 2.0**self._failed_starts)
-        self._failed_starts += 1
-        self._restart = asyncio.get_running_loop().call_later(pause, self._spawn)
+        failed, self._failed_starts = self._failed_starts, self._failed_starts + 1
+        # A night of failed starts would be more than a power of two can tell.
+        pause = min(_LONGEST_PAUSE_S, 2.0 ** min(failed, 10)) if failed else 0.0
+        self._restart = asyncio.get_running_loop().call_later(pause, self._spawn_again)
+
+    def _spawn_again(self) -> None:
+        try:
+            self._spawn()
+        except OSError as error:
+            # The machine may have no process, memory or file left now, and some later.
+            logger.error("The model worker could not be started again: %s.", error)
+            self._restart_later()
 
     def _describe(self, returncode: int) -> str:
         hung, self._hung = self._hung, False

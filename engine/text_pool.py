@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
 from engine.errors import ServerStopped
@@ -29,15 +30,17 @@ def never() -> bool:
 class TextPool:
     """Two lanes of one thread each, so that two cores at most are taken.
 
-    Texts of more than `SHORT` characters have a lane of their own.
+    Texts of more than `SHORT` characters have a lane of their own. In each lane tenants take turns.
     """
 
     def __init__(self) -> None:
         self._short = ThreadPoolExecutor(1, thread_name_prefix="text-short")
         self._long = ThreadPoolExecutor(1, thread_name_prefix="text-long")
         self._closed = threading.Event()
+        # A tenant's texts enter a lane one by one, so that its queue holds one of each tenant.
+        self._turns: dict[tuple[Executor, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def run(self, size: int, work: Callable[[Cancelled], T]) -> T:
+    async def run(self, tenant: str, size: int, work: Callable[[Cancelled], T]) -> T:
         """Do `work` on a text of about `size` characters; raises what it raises.
 
         `work` is given a function that tells whether to stop by raising Abandoned: nobody waits
@@ -48,15 +51,12 @@ class TextPool:
         def cancelled() -> bool:
             return left.is_set() or self._closed.is_set()
 
-        def job() -> T:
-            # Its client may have left while it waited for its lane.
-            if cancelled():
-                raise Abandoned
-            return work(cancelled)
-
         lane = self._short if size <= SHORT else self._long
         try:
-            return await asyncio.get_running_loop().run_in_executor(lane, job)
+            async with self._turns[lane, tenant]:
+                if cancelled():
+                    raise Abandoned
+                return await asyncio.get_running_loop().run_in_executor(lane, work, cancelled)
         except Abandoned:
             # A client that left waits for nothing any more, so it is the pool that was closed.
             raise ServerStopped("the server stopped before the prompt was read.") from None

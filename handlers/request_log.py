@@ -158,8 +158,9 @@ def _milliseconds(seconds: float | None) -> float | None:
 
 
 def _keys(headers: Headers) -> tuple[str, ...]:
-    bearer = [value.partition(" ")[2].strip() for value in headers.getlist("authorization")]
-    sent = [*bearer, *headers.getlist("x-api-key")]
+    # With or without its scheme: what is no valid header may still be somebody's key.
+    words = [word for value in headers.getlist("authorization") for word in value.split()]
+    sent = [*words, *headers.getlist("x-api-key")]
     # Shorter ones are no keys of ours, but words like "none" that honest tags have too.
     return tuple(key for key in sent if len(key) >= SHORTEST_KEY)
 

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from engine.request import ChatPrompt
 from generated.models import (
     ChatCompletionRequest,
     CompletionRequest,
@@ -17,7 +16,6 @@ from generated.models import (
     MessagesRequest,
     ModelList,
     ResponsesRequest,
-    TokenCount,
 )
 from handlers.answer import AnswerResponse, GenerationEngine
 from handlers.chat import read_chat_request
@@ -32,13 +30,11 @@ from handlers.response_encoder import ResponseEncoder
 from handlers.response_object import begin_response
 from handlers.response_tools import offered_tools
 from handlers.responses import read_responses_request
+from handlers.token_count import CountingEngine, TokenCountResponse
 
 
-class ServedEngine(GenerationEngine, DescribedEngine, Protocol):
+class ServedEngine(GenerationEngine, CountingEngine, DescribedEngine, Protocol):
     """What the routes need of the engine (see engine.engine.Engine)."""
-
-    async def count_tokens(self, prompt: ChatPrompt) -> int:
-        """Count a prompt's tokens; raises EngineError."""
 
 
 class Routes:
@@ -105,8 +101,7 @@ class Routes:
 
     async def count_tokens(self, request: CountTokensRequest) -> Response:
         """Measure a conversation's prompt."""
-        count = await self._engine.count_tokens(read_conversation(request))
-        return _json(TokenCount(input_tokens=count))
+        return TokenCountResponse(self._engine, read_conversation(request))
 
     async def create_response(self, request: ResponsesRequest) -> Response:
         """Answer a conversation given as items."""

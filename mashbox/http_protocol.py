@@ -76,7 +76,8 @@ class LimitedHttp(HttpToolsProtocol):
         try:
             self._parse(data)
         except httptools.HttpParserError:
-            self._refuse(self._fault)
+            if not self._refused:
+                self._refuse(self._fault)
             return
         if self._pending_bytes > MAX_HEAD_BYTES:
             self._refuse(_LARGE_HEAD)
@@ -86,7 +87,15 @@ class LimitedHttp(HttpToolsProtocol):
     # Parser
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Begin a request, unless the one before is still without its answer.
+
+        Behind a request that waits for its turn uvicorn would not hear that the client leaves, so
+        what is pipelined goes unread, as HTTP allows, and the connection ends with its answer.
+        """
+        if self.cycle and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+            self._refused = True
+            raise ValueError("pipelined")
         super().on_message_begin()
         self._head_bytes = self._pending_bytes = 0
         self._expect_more()
@@ -221,7 +230,7 @@ class LimitedHttp(HttpToolsProtocol):
     def _owes_nothing_else(self) -> bool:
         if self.cycle is None or self.cycle.response_complete:
             return True
-        return self._in_body() and not self.cycle.response_started and not self.pipeline
+        return self._in_body() and not self.cycle.response_started
 
     def _render(self, error: ApiError) -> bytes:
         path = self.url.partition(b"?")[0].decode("latin-1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -160,6 +161,32 @@ async def test_a_worker_that_dies_again_before_it_is_ready_waits_longer(stage: S
     assert len(stage.workers) == 2
     assert stage.supervisor.pid is None
     assert stage.supervisor.restarts == 2
+    await stage.supervisor.close()
+
+
+async def test_a_night_of_failed_starts_is_not_the_last(stage: Stage) -> None:
+    await ready_stage(stage)
+    stage.supervisor._failed_starts = 5000
+    stage.workers[0].die(1, ["broken"])
+    await settle()
+    assert stage.supervisor._restart
+    assert stage.supervisor._restart.when() - asyncio.get_running_loop().time() < 31
+    await stage.supervisor.close()
+
+
+async def test_a_process_that_cannot_be_made_is_tried_again_later(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ready_stage(stage)
+
+    def no_process(*args: object) -> NoReturn:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    stage.supervisor._start_worker = no_process
+    stage.workers[0].die(-9, [])
+    await settle()
+    assert "could not be started again" in caplog.text
+    assert stage.supervisor._restart and not stage.supervisor._restart.cancelled()
     await stage.supervisor.close()
 
 

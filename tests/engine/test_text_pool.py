@@ -40,24 +40,36 @@ async def pool() -> AsyncIterator[TextPool]:
 
 async def test_short_texts_never_wait_for_long_ones(pool: TextPool) -> None:
     works = [Work() for _ in range(6)]
-    long = [asyncio.ensure_future(pool.run(LONG, work)) for work in works]
+    long = [asyncio.ensure_future(pool.run("", LONG, work)) for work in works]
     await works[0].until(works[0].begun)
-    assert await pool.run(SHORT, lambda cancelled: "short") == "short"
+    assert await pool.run("", SHORT, lambda cancelled: "short") == "short"
     assert not any(work.begun.is_set() for work in works[1:])
     for work in works:
         work.go.set()
     assert {name.startswith("text-long") for name in await asyncio.gather(*long)} == {True}
 
 
+async def test_tenants_take_turns_in_a_lane(pool: TextPool) -> None:
+    work, order = Work(), list[str]()
+    flood = [asyncio.ensure_future(pool.run("a", 1, work))]
+    await work.until(work.begun)
+    for name in ("a", "a", "a", "b"):
+        flood.append(asyncio.ensure_future(pool.run(name, 1, lambda _, n=name: order.append(n))))
+        await asyncio.sleep(0)
+    work.go.set()
+    await asyncio.gather(*flood)
+    assert order == ["b", "a", "a", "a"]
+
+
 async def test_work_in_progress_stops_when_nobody_waits_any_more(pool: TextPool) -> None:
     work, queued = Work(), Work()
-    waiting = [asyncio.ensure_future(pool.run(LONG, each)) for each in (work, queued)]
+    waiting = [asyncio.ensure_future(pool.run("", LONG, each)) for each in (work, queued)]
     await work.until(work.begun)
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     await work.until(work.stopped)
-    assert await pool.run(LONG, lambda cancelled: "next") == "next"
+    assert await pool.run("", LONG, lambda cancelled: "next") == "next"
     assert not queued.begun.is_set()
 
 
@@ -66,12 +78,12 @@ async def test_what_the_work_raises_comes_out(pool: TextPool) -> None:
         raise BadPrompt("no")
 
     with pytest.raises(BadPrompt):
-        await pool.run(1, refuse)
+        await pool.run("", 1, refuse)
 
 
 async def test_closing_stops_running_and_queued_work(pool: TextPool) -> None:
     work, queued = Work(), Work()
-    waiting = [asyncio.ensure_future(pool.run(LONG, each)) for each in (work, queued)]
+    waiting = [asyncio.ensure_future(pool.run("", LONG, each)) for each in (work, queued)]
     await work.until(work.begun)
     pool.close()
     results = await asyncio.gather(*waiting, return_exceptions=True)

@@ -132,7 +132,7 @@ class ScriptedEngine:
             raise script
         return script
 
-    async def count_tokens(self, prompt: ChatPrompt) -> int:
+    async def count_tokens(self, prompt: ChatPrompt, tenant: str) -> int:
         """Count words, or refuse as the first script does; counting never waits in a queue."""
         refusal = self._scripts[0]
         if isinstance(refusal, Exception) and not isinstance(refusal, QueueFull):

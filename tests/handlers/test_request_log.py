@@ -87,6 +87,7 @@ async def test_no_word_of_the_prompt_and_no_key_is_logged(
     await ask(
         ScriptedEngine(), CHAT, headers, messages=[{"role": "user", "content": "my prompt text"}]
     )
+    await ask(ScriptedEngine(), f"/{KEY}", {"authorization": KEY})
     assert 'session="mine [key]"' in lines()[0]
     assert KEY not in caplog.text
     assert "prompt text" not in caplog.text

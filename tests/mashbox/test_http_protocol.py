@@ -182,25 +182,27 @@ async def test_the_largest_request_head_and_long_bodies_pass() -> None:
 async def test_requests_one_after_the_other_are_counted_alone() -> None:
     large = b"GET / HTTP/1.1\r\na: " + b"x" * (MAX_HEAD_BYTES // 2) + b"\r\n\r\n"
     async with listening() as server:
-        last = GET.replace(b"Host", b"Connection: close\r\nHost")
-        assert (await server.ask(*[large] * 4, last)).count(b"HTTP/1.1 200 ") == 5
+        reader, writer = await server.open()
+        for _ in range(4):
+            writer.write(large)
+            assert (await reader.readuntil(b"\r\n\r\n0")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
 
 
 @pytest.mark.parametrize("wish", [b"Upgrade", b"upgrade, HTTP2-Settings", b"keep-alive, Upgrade"])
 async def test_a_wish_to_upgrade_is_ignored(wish: bytes, caplog: pytest.LogCaptureFixture) -> None:
     upgrade = POST.replace(b"Host", b"Connection: " + wish + b"\r\nUpgrade: h2c\r\nHost")
-    last = GET.replace(b"Host", b"Connection: Upgrade, close\r\nUpgrade: websocket\r\nHost")
+    bare = GET.replace(b"Host", b"Connection: Upgrade\r\nUpgrade: websocket\r\nHost")
     async with listening() as server:
-        answer = await server.ask(upgrade + b"body" + upgrade, b"body", last)
-    assert [part[-1:] for part in answer.split(b"HTTP/1.1 200 OK")[1:]] == [b"4", b"4", b"0"]
+        reader, writer = await server.open()
+        for pieces, size in ((upgrade + b"body",), 4), ((upgrade, b"body"), 4), ((bare,), 0):
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            answer = await reader.readuntil(b"\r\n\r\n%d" % size)
+            assert answer.startswith(b"HTTP/1.1 200 OK")
+        writer.close()
     assert not caplog.records
-
-
-async def test_many_wishes_at_once_are_ignored_one_by_one() -> None:
-    wish = GET.replace(b"Host", b"Connection: Upgrade\r\nUpgrade: h2c\r\nHost")
-    last = GET.replace(b"Host", b"Connection: close\r\nHost")
-    async with listening() as server:
-        assert (await server.ask(wish * 2000 + last)).count(b"HTTP/1.1 200 OK") == 2001
 
 
 @pytest.mark.parametrize("more", [b"", b"Connection: Upgrade\r\nUpgrade: x\r\n"])
@@ -239,10 +241,28 @@ async def test_a_refused_request_is_over_at_once(monkeypatch: pytest.MonkeyPatch
         writer.close()
 
 
-async def test_a_broken_request_behind_a_running_one_gets_no_answer() -> None:
+@pytest.mark.parametrize("behind", [GET, b"no HTTP\r\n\r\n", b"GET"])
+async def test_what_comes_behind_a_running_request_is_not_answered(behind: bytes) -> None:
     async with listening() as server:
         server.app.hold = asyncio.Event()
-        assert await server.ask(GET + b"no HTTP\r\n\r\n") == b""
+        reader, writer = await server.open()
+        writer.write(GET + behind)
+        await server.app.called.wait()
+        server.app.hold.set()
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+    assert answer.count(b"HTTP/1.1 ") == answer.count(b"connection: close\r\n") == 1
+
+
+@pytest.mark.parametrize("more", [b"", GET * 3], ids=["at once", "later"])
+async def test_a_client_that_leaves_is_noticed_behind_what_it_pipelined(more: bytes) -> None:
+    async with listening() as server:
+        _, writer = await server.open()
+        writer.write(POST + b"body" + (b"" if more else GET))
+        await server.app.called.wait()
+        writer.write(more)
+        writer.close()
+        await server.until_closed()
 
 
 @pytest.mark.usefixtures("brisk")
@@ -362,7 +382,7 @@ def test_uvicorn_still_has_what_the_protocol_stands_on(caplog: pytest.LogCapture
     assert hasattr(HttpToolsProtocol, "_unset_keepalive_if_required")
     protocol = inspect.getsource(HttpToolsProtocol)
     cycle = inspect.getsource(RequestResponseCycle)
-    for name in ("url", "parser", "pipeline", "cycle", "flow", "loop", "server_state"):
+    for name in ("url", "parser", "cycle", "flow", "loop", "server_state"):
         assert f"self.{name}" in protocol
     for name in ("more_body", "response_started", "response_complete", "disconnected"):
         assert f"self.{name} = " in cycle
