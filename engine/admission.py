@@ -63,10 +63,6 @@ class Admission:
             del self._queues[tenant]
         return request_id
 
-    def put_back(self, request_id: str) -> None:
-        """Queue a request again that `next` gave, before all others of its tenant."""
-        self._queues.setdefault(self._tenants[request_id], deque()).appendleft(request_id)
-
     def started(self, request_id: str) -> None:
         """The request has taken a slot."""
         self._started_at.setdefault(request_id, self._clock())

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from engine.admission import Admission
 from engine.answer import Answer
 
+# Where a suspect died that had taken no slot: it is cleared as soon as it has one.
+_NOT_BEGUN = -1
+
 
 class Dispatcher:
     """Hands requests to the worker one by one, so that the order is decided as late as possible.
@@ -98,20 +101,20 @@ class Dispatcher:
             self._pump()
 
     def worker_died(self) -> list[Answer]:
-        """Close until the next worker is ready; returns the requests that may be to blame.
+        """Close until the next worker is ready; returns the requests that ran and are lost.
 
-        These are the ones that ran. One that was only sent waits on, unless it was all there was.
+        One that was only sent is lost if it was all that the worker had. Otherwise it is a suspect
+        too, for it may have died of taking it, but keeps its second attempt.
         """
         self._open = False
         running, sent = self._running(), self._sent
-        if sent is None:
-            return running
-        if not running:
+        if sent and not running:
             # It was all that the worker had: reading it may be what killed it.
             return [sent]
-        self._sent = None
-        # It was in no step, so it is not to blame.
-        self._admission.put_back(sent.request_id)
+        if sent:
+            self._sent = None
+            self._died_at[sent.request_id] = _NOT_BEGUN
+            self._suspects.append(sent)
         return running
 
     def lost(self, answer: Answer) -> None:
@@ -147,5 +150,10 @@ class Dispatcher:
             return self._answers[request_id] if request_id else None
         if self.running:
             return None  # a suspect waits until it can run alone
-        self._suspect = self._suspects.popleft()
+        # Those that lost an attempt first: the others would keep them waiting until they end.
+        self._suspect = min(self._suspects, key=self._has_not_begun)
+        self._suspects.remove(self._suspect)
         return self._suspect
+
+    def _has_not_begun(self, suspect: Answer) -> bool:
+        return self._died_at[suspect.request_id] == _NOT_BEGUN

@@ -15,7 +15,7 @@ from engine.events import Event, PartStart
 from engine.request import GenerationRequest
 from handlers.disconnect import unless_disconnected
 from handlers.encoder import Encoder, KeepsAlive
-from handlers.errors import api_error
+from handlers.errors import stream_error
 from handlers.request_log import LoggedAnswer
 from handlers.sse import EventStream, comment
 
@@ -120,7 +120,7 @@ async def _chunks(
     except EngineError as error:
         # The status line is out: only the stream itself can still tell.
         logger.error("%s: the stream ended in an error: %s", request_id, error)
-        for chunk in encoder.fail(api_error(error, request_id)):
+        for chunk in encoder.fail(stream_error(error, request_id)):
             yield chunk
 
 

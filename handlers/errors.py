@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connexion.exceptions import ProblemException
@@ -29,6 +29,7 @@ logger = logging.getLogger("mashbox.errors")
 
 _MESSAGES = "/v1/messages"
 _OVERLOADED = 529
+_INTERNAL = "internal server error: "
 _ANTHROPIC_TYPES: dict[int, Any] = {
     401: "authentication_error",
     403: "permission_error",
@@ -95,7 +96,7 @@ def bad_request(message: str, param: str | None, code: str | None = None) -> Api
 def internal_error(request_id: str | None = None) -> ApiError:
     """Give the 500 that tells nothing of the inside."""
     hint = f" The server log has more under {request_id}." if request_id else ""
-    message = f"internal server error: the request failed on the server; send it again.{hint}"
+    message = f"{_INTERNAL}the request failed on the server; send it again.{hint}"
     return ApiError(500, message, type="server_error")
 
 
@@ -114,6 +115,14 @@ def api_error(error: Exception, request_id: str | None = None) -> ApiError:
         case ProblemException():
             return ApiError(error.status, str(error.detail or error.title))
     return internal_error(request_id)
+
+
+def stream_error(error: EngineError, request_id: str) -> ApiError:
+    """Map what ended a stream; some clients send again only on the words that it begins with."""
+    failure = api_error(error, request_id)
+    if failure.message.startswith(_INTERNAL):
+        return failure
+    return replace(failure, message=_INTERNAL + failure.message)
 
 
 def _engine_error(error: EngineError, request_id: str | None) -> ApiError:
@@ -138,7 +147,7 @@ def _engine_error(error: EngineError, request_id: str | None) -> ApiError:
         case BadPrompt():
             return bad_request(str(error), error.field)
         case ServerStopped():
-            return ApiError(500, f"internal server error: {error}", "server_error")
+            return ApiError(500, f"{_INTERNAL}{error}", "server_error")
     return internal_error(request_id)
 
 

@@ -109,14 +109,6 @@ def test_a_newcomer_is_next_behind_a_flood_but_does_not_jump_it_twice() -> None:
     assert turns(admission) == ["a1", "b1", "a2", "a3"]
 
 
-def test_a_request_put_back_is_its_tenants_first() -> None:
-    admission = Admission(slots=1)
-    fill(admission, 3)
-    admission.next()
-    admission.put_back("r0")
-    assert turns(admission) == ["r0", "r1", "r2"]
-
-
 def test_a_waiting_request_can_leave_from_anywhere() -> None:
     admission = Admission(slots=1)
     fill(admission, 3)

@@ -103,7 +103,7 @@ def test_nothing_is_sent_while_there_is_no_worker() -> None:
     assert stage.sent == ["a"]
 
 
-def test_what_did_not_run_waits_on_in_its_place() -> None:
+def test_what_did_not_run_waits_on_and_is_next() -> None:
     stage = Stage()
     a, *_ = stage.enter("a", "b", "c")
     stage.run(a)
@@ -112,6 +112,39 @@ def test_what_did_not_run_waits_on_in_its_place() -> None:
     assert (stage.dispatcher.running, stage.dispatcher.waiting) == (0, 2)
     stage.dispatcher.open()
     assert stage.sent == ["a", "b", "b"]
+
+
+def test_what_was_only_sent_runs_alone_too_but_after_those_that_lost_an_attempt() -> None:
+    stage = Stage()
+    a, b, _ = stage.enter("a", "b", "c")
+    stage.run(a)
+    stage.die()
+    stage.dispatcher.again(a)
+    stage.sent.clear()
+    stage.dispatcher.open()
+    stage.run(a)
+    stage.tokens(a, 1)
+    assert stage.sent == ["a"]
+    stage.dispatcher.leave(a)
+    assert stage.sent == ["a", "b"]
+    assert stage.die() == [b]
+    stage.dispatcher.again(b)
+    stage.sent.clear()
+    stage.dispatcher.open()
+    assert stage.sent == ["b"]
+
+
+def test_what_was_only_sent_is_cleared_once_it_has_begun() -> None:
+    stage = Stage()
+    a, b, _ = stage.enter("a", "b", "c")
+    stage.run(a)
+    stage.die()
+    stage.dispatcher.leave(a)
+    stage.sent.clear()
+    stage.dispatcher.open()
+    stage.run(b)
+    stage.tokens(b, 0)
+    assert stage.sent == ["b", "c"]
 
 
 def test_a_worker_that_dies_of_the_one_request_it_has_is_that_requests_doing() -> None:
@@ -140,10 +173,11 @@ def test_suspects_run_one_at_a_time_and_before_all_that_wait() -> None:
 
 def test_a_suspect_past_the_place_where_it_died_no_longer_runs_alone() -> None:
     stage = Stage()
-    a, *_ = stage.enter("a", "b")
+    (a,) = stage.enter("a")
     stage.run(a)
     stage.tokens(a, 3)
     stage.die()
+    stage.enter("b")
     stage.dispatcher.again(a)
     stage.sent.clear()
     stage.dispatcher.open()

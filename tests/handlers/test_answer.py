@@ -148,6 +148,7 @@ async def test_a_refused_second_attempt_ends_in_its_own_error(
 ) -> None:
     done = await run(stream, [LOST], refusal)
     assert done.error["type"] == type_
+    assert (done.error["message"] or "").startswith("internal server error: ") == stream
 
 
 @both
