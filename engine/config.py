@@ -27,9 +27,10 @@ class EngineConfig:
 
     `ctx` is the tokens of one slot (prompt and answer together), `slots` the requests decoded
     together, `prefill_chunk` the most prompt tokens one device call computes. `tool_format` is the
-    name of a `model_format`, None the one that the chat template shows. A worker that has work and
-    gives no sign for `step_seconds` is taken to hang. `restarts` counts how often the worker has
-    been started again; a scripted model may heed it.
+    name of a `model_format`, None the one that the chat template shows. `cache_ram` is the most
+    bytes of host memory for prompts that no slot holds any more. A worker that has work and gives
+    no sign for `step_seconds` is taken to hang. `restarts` counts how often the worker has been
+    started again; a scripted model may heed it.
     """
 
     model: ModelSource
@@ -40,5 +41,6 @@ class EngineConfig:
     threads: int = 0
     prefill_chunk: int = PREFILL_CHUNK
     tool_format: str | None = None
+    cache_ram: int = 0
     step_seconds: float = 120.0
     restarts: int = 0

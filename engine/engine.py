@@ -159,6 +159,7 @@ class Engine:
             sampling=request.sampling,
             constraint=prepared.constraint,
             thinking=prepared.thinking,
+            tenant=request.tenant,
         )
 
     def _require_ready(self) -> TextSide:
@@ -218,6 +219,8 @@ class Engine:
         # What comes before a step only tells who is in it.
         if step.tokens:
             self.stats.step(step.tokens, step.compiles)
+        if step.host_cache:
+            self.stats.host_cache(step.host_cache)
         for output in step.outputs:
             if answer := self._dispatcher.get(output.request_id):
                 self._push(answer, step.at, output)
@@ -231,6 +234,7 @@ class Engine:
     def on_death(self, reason: str) -> None:
         """What ran is lost; what waits goes on waiting."""
         self._ready.clear()
+        self.stats.worker_died()
         for answer in self._dispatcher.worker_died():
             self._lose_attempt(answer, WorkerFailed(reason))
         # Of several deaths in a row the first one starts the clock.

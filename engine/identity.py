@@ -16,7 +16,7 @@ from engine.messages import Ready
 logger = logging.getLogger("mashbox.engine")
 
 # What the cache holds and when it may be used again; changes with the code that decides it.
-_CACHE_POLICY = "none"
+_CACHE_POLICY = "slots and host memory, blocks of 32 tokens, by tenant"
 
 
 @dataclass(slots=True)

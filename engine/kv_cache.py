@@ -136,6 +136,28 @@ class SlotCache(Cache):  # type: ignore[misc]
             layer.window = window
         return window
 
+    def copy(self, source: int, target: int, start: int, end: int) -> None:
+        """Copy tokens `[start, end)` of slot `source` to the same place of slot `target`."""
+        views = zip(self._views(source, start, end), self._views(target, start, end), strict=True)
+        for theirs, ours in views:
+            ours.copy_(theirs)
+        self._lengths[target] = end
+
+    def save(self, slot: int, start: int, end: int) -> torch.Tensor:
+        """Give all layers' keys and values of tokens `[start, end)`, flat, in host memory."""
+        flat = torch.cat([view.flatten() for view in self._views(slot, start, end)])
+        return flat if flat.device.type == "cpu" else flat.cpu()
+
+    def load(self, slot: int, start: int, saved: torch.Tensor) -> None:
+        """Put what `save` gave into a slot at token `start`."""
+        tokens = saved.numel() // sum(view.numel() for view in self._views(slot, 0, 1))
+        views = self._views(slot, start, start + tokens)
+        flat = saved.to(views[0].device, non_blocking=True)
+        parts = torch.split(flat, [view.numel() for view in views])
+        for view, part in zip(views, parts, strict=True):
+            view.copy_(part.view(view.shape))
+        self._lengths[slot] = start + tokens
+
     def masks(self, window: Window) -> dict[str, torch.Tensor]:
         """Boolean masks `[n, 1, q, end]`, true where a query may look, for each attention type."""
         queries = window.positions[:, None, :, None]
@@ -150,6 +172,13 @@ class SlotCache(Cache):  # type: ignore[misc]
             else:
                 masks[layer_type] = causal
         return masks
+
+    def _views(self, slot: int, start: int, end: int) -> list[torch.Tensor]:
+        """The `[kv_heads, end - start, dim]` keys and values of each layer."""
+        row = self._row_of[slot]
+        return [
+            room[row, :, start:end] for layer in self.layers for room in (layer.keys, layer.values)
+        ]
 
     def _swap(self, source: int, target: int) -> None:
         a, b = self._row_of.index(source), self._row_of.index(target)

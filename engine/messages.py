@@ -54,6 +54,7 @@ class Submit:
     sampling: SamplingParams
     constraint: Constraint | None = None
     thinking: ThinkingBudget | None = None
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +117,27 @@ class SequenceOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCacheUse:
+    """What the prompt cache holds in host memory, and how many of its blocks had to go."""
+
+    nbytes: int = 0
+    evictions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StepOutput:
     """Worker to server, for each step; times are `time.monotonic()` seconds in both processes.
 
     The step computed `tokens` tokens, of a prompt and of answers; 0 before it. `compiles` counts
-    the programs that were made since the last step, or since Ready.
+    the programs that were made since the last step, or since Ready. `host_cache` is there when it
+    may have changed.
     """
 
     at: float
     outputs: tuple[SequenceOutput, ...]
     tokens: int = 0
     compiles: int = 0
+    host_cache: HostCacheUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from engine.config import EngineConfig
 from engine.constraint import Mask
+from engine.host_cache import Payload
 from engine.kv_cache import SlotCache, has_only_attention
 from engine.packed_linear import pack_linears
 from engine.request import SamplingParams
@@ -28,10 +29,13 @@ _PROBE = (1, 8, 15, 22, 29, 3, 10, 17, 24, 31, 5, 12)
 class Forward(Protocol):
     """The model over slots: `prefill` one of them, `decode` one token for many.
 
-    `repeatable` tells whether a call that failed half-way can simply be made again.
+    `slot_cache` holds every token's state in a place of its own, so that single tokens can be
+    computed again, dropped and copied; None where the state can only go forward.
     """
 
-    repeatable: bool
+    @property
+    def slot_cache(self) -> SlotCache | None:
+        """The keys and values of all slots."""
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
@@ -45,12 +49,10 @@ class Forward(Protocol):
 class SlotForward:
     """All slots in one set of tensors: rows of different lengths decode in a single call."""
 
-    repeatable = True  # every token has its place in the tensors
-
     def __init__(self, model: PreTrainedModel, slots: int, ctx: int) -> None:
         self._model = model
         self._config = model.config.get_text_config(decoder=True)
-        self._cache = SlotCache(model.config, slots, ctx)
+        self.slot_cache = SlotCache(model.config, slots, ctx)
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
@@ -61,7 +63,7 @@ class SlotForward:
         self, slots: Sequence[int], token_ids: Sequence[int], positions: Sequence[int]
     ) -> torch.Tensor:
         """Compute one token for each slot; return logits `[n, vocab]`."""
-        order = [slots.index(slot) for slot in self._cache.align(slots)]
+        order = [slots.index(slot) for slot in self.slot_cache.align(slots)]
         logits = self._run(
             [slots[i] for i in order],
             [[token_ids[i]] for i in order],
@@ -75,12 +77,12 @@ class SlotForward:
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
     ) -> torch.Tensor:
         where = torch.tensor(positions, device=self._model.device)
-        window = self._cache.open(slots, where, [row[-1] + 1 for row in positions])
+        window = self.slot_cache.open(slots, where, [row[-1] + 1 for row in positions])
         output = self._model(
             input_ids=torch.tensor(token_ids, device=self._model.device),
             position_ids=where,
-            attention_mask=self._attention_mask(self._cache.masks(window)),
-            cache=self._cache,
+            attention_mask=self._attention_mask(self.slot_cache.masks(window)),
+            cache=self.slot_cache,
             use_cache=True,
             logits_to_keep=1,
         )
@@ -107,7 +109,7 @@ class SequenceForward:
     recurrent layers start anew); if not, all chunks but the first go in token by token.
     """
 
-    repeatable = False
+    slot_cache: SlotCache | None = None
 
     def __init__(self, model: PreTrainedModel, slots: int, resumes: bool) -> None:
         self._model = model
@@ -157,7 +159,7 @@ class TransformersRunner:
         try:
             return self._run(batch)
         except (MemoryError, RuntimeError) as error:
-            if not (self.forward.repeatable and is_out_of_memory(error)):
+            if not (self.cuttable and is_out_of_memory(error)):
                 raise
             _free_device_memory()
             raise OutOfMemory("The step ran out of memory.") from error
@@ -170,6 +172,32 @@ class TransformersRunner:
             sampled.append(self._decode(batch.decode))
         # The one place where the host waits for the device.
         return torch.cat(sampled).tolist() if sampled else []
+
+    @property
+    def cuttable(self) -> bool:
+        """Whether single tokens can be dropped, copied, saved and loaded."""
+        return self.forward.slot_cache is not None
+
+    @torch.inference_mode()
+    def copy(self, source: int, target: int, start: int, end: int) -> None:
+        """Copy tokens `[start, end)` of slot `source` to the same place of slot `target`."""
+        self._slot_cache.copy(source, target, start, end)
+
+    @torch.inference_mode()
+    def save(self, slot: int, start: int, end: int) -> torch.Tensor:
+        """Give a copy of a slot's tokens `[start, end)` in host memory."""
+        return self._slot_cache.save(slot, start, end)
+
+    @torch.inference_mode()
+    def load(self, slot: int, start: int, payload: Payload) -> None:
+        """Put what `save` gave into a slot at token `start`."""
+        assert isinstance(payload, torch.Tensor)
+        self._slot_cache.load(slot, start, payload)
+
+    @property
+    def _slot_cache(self) -> SlotCache:
+        assert self.forward.slot_cache, "only a cuttable runner is asked for tokens"
+        return self.forward.slot_cache
 
     def warm_up(self, on_step: Callable[[int, int], None]) -> None:
         """Run the largest prefill and both ends of decode, calling `on_step(done, total)`."""

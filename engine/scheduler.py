@@ -10,7 +10,9 @@ from typing import Protocol
 from engine.config import EngineConfig
 from engine.constraint import ConstraintCompiler
 from engine.errors import EngineError
+from engine.host_cache import HostCache
 from engine.messages import SequenceOutput, Submit
+from engine.prompt_cache import PromptCache, SlotStore
 from engine.slot import Sequence, SequenceStatus, Slot
 
 # Below it a prompt's chunks cost so little memory that smaller ones would not help.
@@ -83,7 +85,7 @@ class RequestFailed(EngineError):
         self.request_id = request_id
 
 
-class ModelRunner(Protocol):
+class ModelRunner(SlotStore, Protocol):
     """Computes batches; the only one that knows tensors."""
 
     @property
@@ -95,7 +97,7 @@ class ModelRunner(Protocol):
 
 
 class Scheduler:
-    """Requests wait in order of arrival, take the lowest free slot, and are decoded together.
+    """Requests wait in order of arrival, take the slot that suits them, and are decoded together.
 
     A waiting request takes its slot when the prompt before it is complete, not earlier: whoever
     holds a slot has been computed.
@@ -106,6 +108,7 @@ class Scheduler:
         config: EngineConfig,
         eos_token_ids: Collection[int],
         vocab_size: int,
+        store: SlotStore,
         constraints: ConstraintCompiler | None = None,
     ) -> None:
         self.slots = [Slot(index) for index in range(config.slots)]
@@ -115,10 +118,16 @@ class Scheduler:
         self._row_limit = config.slots
         self._eos_token_ids = frozenset(eos_token_ids)
         self._vocab_size = vocab_size
+        self._prompt_cache = PromptCache(store, config.cache_ram)
         self._constraints = constraints
         self._prefilling: Sequence | None = None
         self._started: list[SequenceOutput] = []
         self._turn = 0
+
+    @property
+    def host_cache(self) -> HostCache:
+        """The prompts' tokens that no slot holds any more."""
+        return self._prompt_cache.host
 
     @property
     def has_work(self) -> bool:
@@ -140,6 +149,7 @@ class Scheduler:
                 request.max_tokens,
                 request.sampling,
                 constraint,
+                request.tenant,
             )
         )
 
@@ -147,6 +157,14 @@ class Scheduler:
         """Forget a request, waiting or running; an unknown id is ignored."""
         for sequence in self._all():
             if sequence.request_id == request_id:
+                self._release(sequence)
+
+    def fail(self, request_ids: Collection[str]) -> None:
+        """Forget requests whose step failed; what their slots hold is not to be trusted."""
+        for sequence in self._all():
+            if sequence.request_id in request_ids:
+                if sequence.slot is not None:
+                    self.slots[sequence.slot].token_ids.clear()
                 self._release(sequence)
 
     def schedule(self, now: float) -> Batch:
@@ -209,13 +227,19 @@ class Scheduler:
         return [*self.waiting, *(slot.sequence for slot in self.slots if slot.sequence)]
 
     def _begin_next(self, now: float) -> None:
-        slot = next((slot for slot in self.slots if slot.sequence is None), None)
-        if slot is None or not self.waiting:
+        if not self.waiting:
             return
-        sequence = slot.sequence = self._prefilling = self.waiting.popleft()
+        sequence = self.waiting[0]
+        slot = self._prompt_cache.place(self.slots, sequence.tenant, sequence.prompt_ids)
+        if slot is None:
+            return
+        slot.sequence = self._prefilling = self.waiting.popleft()
         sequence.slot = slot.index
-        slot.token_ids.clear()
-        self._started.append(SequenceOutput(sequence.request_id, (), 0, started_at=now))
+        self._started.append(
+            SequenceOutput(
+                sequence.request_id, (), 0, started_at=now, cached_tokens=len(slot.token_ids)
+            )
+        )
 
     def _next_chunk(self) -> PrefillChunk | None:
         if (sequence := self._prefilling) is None:

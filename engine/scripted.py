@@ -11,6 +11,7 @@ from importlib.resources import files
 import tokenizers
 
 from engine.config import EngineConfig
+from engine.host_cache import Payload
 from engine.messages import Ready
 from engine.model_format import detect_format
 from engine.scheduler import Batch, PrefillChunk
@@ -58,6 +59,18 @@ class ScriptedRunner:
         self._end = tokenizer.get_vocab()[END_OF_TURN]
         self._replies: dict[int, Reply] = {}  # by slot
         self.vocab_size: int = tokenizer.get_vocab_size()
+
+    cuttable = True
+
+    def copy(self, source: int, target: int, start: int, end: int) -> None:
+        """A scripted slot holds nothing."""
+
+    def save(self, slot: int, start: int, end: int) -> memoryview:
+        """Give as many bytes as the tokens' ids have."""
+        return memoryview(bytes(4 * (end - start)))
+
+    def load(self, slot: int, start: int, payload: Payload) -> None:
+        """A scripted slot holds nothing."""
 
     def run(self, batch: Batch) -> list[int]:
         """Return one id for each of `batch.sampled`, or break as the script says."""

@@ -33,6 +33,7 @@ class Sequence:
     max_tokens: int
     sampling: SamplingParams
     constraint: ConstraintState | None = None
+    tenant: str = ""
     answer_ids: list[int] = field(default_factory=list)
     slot: int | None = None
     finish: Literal["stop", "length"] | None = None
@@ -61,9 +62,12 @@ class Sequence:
 class Slot:
     """Room for one whole context.
 
-    `token_ids` are the tokens whose keys and values the slot holds; they outlive their sequence.
+    `token_ids` are the tokens whose keys and values the slot holds; they outlive their sequence,
+    for the next request of the same `tenant`. `last_use` orders the slots by when they were taken.
     """
 
     index: int
     token_ids: list[int] = field(default_factory=list)
+    tenant: str = ""
+    last_use: int = 0
     sequence: Sequence | None = None

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate, count, takewhile
 from typing import Literal, get_args
 
+from engine.messages import HostCacheUse
+
 # The values of vLLM's metric; nothing here ends by `repetition`.
 Outcome = Literal["stop", "length", "abort", "error", "repetition"]
 
@@ -81,6 +83,11 @@ class EngineStats:
         self.cached_tokens = 0
         self.generation_tokens = 0
         self.compiles_after_ready = 0
+        self.cache_queries = 0
+        self.cache_hits = 0
+        self.host_cache_bytes = 0
+        self._host_cache_evictions = 0
+        self._evictions_of_past_workers = 0
         self.time_to_first_token = Histogram(_FIRST_TOKEN_S)
         self.queue_time = Histogram(_REQUEST_S)
         self.prefill_time = Histogram(_REQUEST_S)
@@ -98,10 +105,27 @@ class EngineStats:
         self.step_tokens.observe(tokens)
         self.compiles_after_ready += compiles
 
+    @property
+    def host_cache_evictions(self) -> int:
+        """Blocks of the prompt cache that had to go from host memory, in all workers' lives."""
+        return self._evictions_of_past_workers + self._host_cache_evictions
+
+    def host_cache(self, use: HostCacheUse) -> None:
+        """What the worker's prompt cache holds in host memory now."""
+        self.host_cache_bytes = use.nbytes
+        self._host_cache_evictions = use.evictions
+
+    def worker_died(self) -> None:
+        """The prompt cache went with the worker."""
+        self._evictions_of_past_workers = self.host_cache_evictions
+        self.host_cache(HostCacheUse())
+
     def started(self, request: RequestStats, at: float, cached_tokens: int) -> None:
         """A request has taken its slot."""
         request.started_at = at
         request.cached_tokens = cached_tokens
+        self.cache_queries += request.prompt_tokens
+        self.cache_hits += cached_tokens
         # What the second attempt waits for is the fault, not the queue.
         if request.queue_seconds is None:
             request.queue_seconds = at - request.admitted_at

@@ -22,6 +22,7 @@ from engine.messages import (
     Cancel,
     Failed,
     FromWorker,
+    HostCacheUse,
     Progress,
     Ready,
     Shutdown,
@@ -58,7 +59,7 @@ def run_worker(connection: Connection, config: EngineConfig) -> None:
         connection.send(ready)
         ends, vocab_size = ready.eos_token_ids, runner.vocab_size
         constraints = ConstraintCompiler(ready.tokenizer_json, ends, vocab_size)
-        scheduler = Scheduler(config, ends, vocab_size, constraints)
+        scheduler = Scheduler(config, ends, vocab_size, runner, constraints)
         Worker(start_reader(connection), connection, scheduler, runner).serve()
 
 
@@ -115,7 +116,9 @@ class Worker:
         batch = self._scheduler.schedule(time.monotonic())
         # Sent before the step, which may be the last thing that this process does.
         if started := self._scheduler.take_started():
-            self._outbox.send(StepOutput(time.monotonic(), started))
+            host = self._scheduler.host_cache
+            use = HostCacheUse(host.nbytes, host.evictions)
+            self._outbox.send(StepOutput(time.monotonic(), started, host_cache=use))
         try:
             sampled = self._runner.run(batch)
         except OutOfMemory as error:
@@ -139,8 +142,7 @@ class Worker:
             self._fail(error, [batch.sequences[0].request_id])
 
     def _fail(self, error: Exception, request_ids: list[str]) -> None:
-        for request_id in request_ids:
-            self._scheduler.cancel(request_id)
+        self._scheduler.fail(request_ids)
         self._outbox.send(Failed(_describe(error), tuple(request_ids)))
 
 

@@ -29,12 +29,12 @@ def describe_health(engine: DescribedEngine) -> Health:
         status="ok" if now.ready else "loading",
         live_rows=now.running,
         waiting=now.waiting,
-        # There is no prompt cache in host memory.
-        cache_bytes=0,
-        host_cache_bytes=0,
+        cache_bytes=engine.stats.host_cache_bytes,
+        host_cache_bytes=engine.stats.host_cache_bytes,
+        # No state is kept beside the slots and the host's blocks.
         snapshot_bytes=0,
-        host_cache_cap_bytes=0,
-        host_cache_evictions=0,
+        host_cache_cap_bytes=engine.config.cache_ram,
+        host_cache_evictions=engine.stats.host_cache_evictions,
         cache_namespace=identity.cache_namespace if identity else None,
         deployment_id=identity.deployment_id if identity else None,
         component_set_sha=identity.component_set_sha if identity else None,
@@ -59,9 +59,9 @@ def describe_model(engine: DescribedEngine) -> Model:
         created=0,
         max_model_len=config.ctx,
         weights=config.model.path.name,
-        prefix_cache=False,
+        prefix_cache=True,
         slots=config.slots,
-        cache_ram_mib=0,
+        cache_ram_mib=config.cache_ram // 2**20,
     )
     if loaded := engine.loaded:
         model.gb = round(loaded.weight_bytes / 1e9, 3)

@@ -105,12 +105,15 @@ _ROWS = (
         "source",
     ),
     _counter("generation_tokens", "Tokens generated.", lambda s: s.stats.generation_tokens),
-    # Nothing is looked up while there is no prefix cache.
-    _counter("prefix_cache_queries", "Prompt tokens looked up in the prefix cache.", lambda s: 0),
+    _counter(
+        "prefix_cache_queries",
+        "Prompt tokens looked up in the prefix cache.",
+        lambda s: s.stats.cache_queries,
+    ),
     _counter(
         "prefix_cache_hits",
         "Prompt tokens found in the prefix cache.",
-        lambda s: s.stats.cached_tokens,
+        lambda s: s.stats.cache_hits,
     ),
     _counter("num_preemptions", "Requests that lost their slot to others: never.", lambda s: 0),
     _counter("worker_restarts", "Worker starts after a fault.", lambda s: s.health.worker_restarts),

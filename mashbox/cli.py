@@ -143,6 +143,15 @@ Slots = Annotated[
         help="Requests decoded together; others wait.", min=1, max=256, rich_help_panel="Model"
     ),
 ]
+CacheRam = Annotated[
+    int | None,
+    typer.Option(
+        help="MiB of host memory for prompts that no slot holds any more; 0 for none. Default: "
+        "2048, at most a quarter of what the model leaves.",
+        min=0,
+        rich_help_panel="Model",
+    ),
+]
 Device = Annotated[
     str,
     typer.Option(
@@ -199,6 +208,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     drain: Drain = 10.0,
     ctx: Ctx = None,
     slots: Slots = 4,
+    cache_ram: CacheRam = None,
     device: Device = "auto",
     dtype: DtypeOption = Dtype.auto,
     tool_format: ToolFormat = None,
@@ -217,7 +227,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     server = ServerOptions(host, port, api_key_file, allowed_host, drain)
-    options = ModelOptions(ctx, slots, device, dtype.value, tool_format, script)
+    options = ModelOptions(ctx, slots, cache_ram, device, dtype.value, tool_format, script)
     try:
         start(console, model, server, options)
     except StartError as error:

@@ -12,6 +12,7 @@ from engine.errors import ModelError
 from engine.model_files import ModelHeader, estimate_memory
 
 _CTX_STEP = 256
+_CACHE_RAM = 2**31
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -44,6 +45,21 @@ def _gpu_free(index: str) -> int | None:
         done = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
         return int(done.stdout.split()[0]) * 2**20
     return None
+
+
+def is_gpu(device: str) -> bool:
+    """Whether a model on `device` lives in a graphics card's own memory."""
+    return device not in ("cpu", "mps") and _gpu_free(device.partition(":")[2] or "0") is not None
+
+
+def choose_cache_ram(wanted: int | None, model_bytes: int) -> int:
+    """Give the bytes for prompts in host memory: `wanted` MiB, or what is left there, in part.
+
+    `model_bytes` are those that the model takes in host memory.
+    """
+    if wanted is not None:
+        return wanted * 2**20
+    return min(_CACHE_RAM, max(0, _host_free() - model_bytes) // 4)
 
 
 def choose_ctx(

@@ -16,7 +16,7 @@ from engine.catalog import resolve
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
-from engine.model_files import read_header
+from engine.model_files import estimate_memory, read_header
 from engine.script import MAX_CONTEXT, SCRIPTED, scripted_source
 from handlers.api_keys import Tenants
 from mashbox import __version__
@@ -24,7 +24,7 @@ from mashbox.app import create_app
 from mashbox.console import Console
 from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
-from mashbox.memory import choose_ctx, free_bytes
+from mashbox.memory import choose_cache_ram, choose_ctx, free_bytes, is_gpu
 from mashbox.serve import AddressInUse, bind, serve
 
 logger = logging.getLogger("mashbox.start")
@@ -54,10 +54,14 @@ class ServerOptions:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How to run the model, as asked for on the command line; `ctx` None means what fits."""
+    """How to run the model, as asked for on the command line.
+
+    `cache_ram` is in MiB. None means what fits.
+    """
 
     ctx: int | None
     slots: int
+    cache_ram: int | None
     device: str
     dtype: str
     tool_format: str | None
@@ -118,6 +122,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     free = free_bytes(options.device)
     ctx = choose_ctx(source.id, header, options.ctx, options.slots, options.dtype, free)
     console.line(f"mashbox {__version__}   {source.id}   {options.slots} slots × {ctx} tokens")
+    estimate = estimate_memory(header, ctx, options.slots, options.dtype).total_bytes
     return EngineConfig(
         model=source,
         ctx=ctx,
@@ -125,6 +130,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
         device=options.device,
         dtype=options.dtype,
         tool_format=options.tool_format,
+        cache_ram=choose_cache_ram(options.cache_ram, 0 if is_gpu(options.device) else estimate),
     )
 
 
@@ -134,4 +140,5 @@ def _configure_scripted(options: ModelOptions) -> EngineConfig:
         ctx=options.ctx or MAX_CONTEXT,
         slots=options.slots,
         tool_format=options.tool_format,
+        cache_ram=choose_cache_ram(options.cache_ram, 0),
     )

@@ -64,7 +64,7 @@ def constraint(mode: str) -> Constraint:
 
 def answers(requests: list[Submit]) -> dict[str, str]:
     compiler = ConstraintCompiler(TOKENIZER.to_str(), (EOS,), VOCAB)
-    scheduler = Scheduler(CONFIG, (EOS,), VOCAB, compiler)
+    scheduler = Scheduler(CONFIG, (EOS,), VOCAB, runner(), compiler)
     ids: dict[str, list[int]] = {request.request_id: [] for request in requests}
     for request in requests:
         scheduler.submit(request)

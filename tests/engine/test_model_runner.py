@@ -28,7 +28,7 @@ def config(slots: int = 4, prefill_chunk: int = 5) -> EngineConfig:
 def answers(
     runner: TransformersRunner, settings: EngineConfig, requests: Sequence[Submit]
 ) -> dict[str, list[int]]:
-    scheduler = Scheduler(settings, (), runner.vocab_size)
+    scheduler = Scheduler(settings, (), runner.vocab_size, runner)
     got: dict[str, list[int]] = {request.request_id: [] for request in requests}
     for request in requests:
         scheduler.submit(request)
@@ -197,7 +197,7 @@ def test_a_step_that_ran_out_of_memory_can_be_run_again(error: Exception, call: 
     expected = answers(TransformersRunner(tiny_model("llama"), settings), settings, requests)
     runner = TransformersRunner(tiny_model("llama"), settings)
     failing_once(runner, error, call)
-    scheduler = Scheduler(settings, (), runner.vocab_size)
+    scheduler = Scheduler(settings, (), runner.vocab_size, runner)
     for request in requests:
         scheduler.submit(request)
     got: dict[str, list[int]] = {request.request_id: [] for request in requests}
@@ -218,7 +218,7 @@ def test_a_step_that_ran_out_of_memory_can_be_run_again(error: Exception, call: 
 
 def test_a_path_that_cannot_repeat_a_step_fails_it() -> None:
     runner = TransformersRunner(tiny_model("mamba"), config())
-    scheduler = Scheduler(config(), (), runner.vocab_size)
+    scheduler = Scheduler(config(), (), runner.vocab_size, runner)
     scheduler.submit(Submit("a", (1, 2), 3, SamplingParams()))
 
     def fail(*_: object) -> torch.Tensor:

@@ -11,6 +11,7 @@ from engine.errors import EngineError
 from engine.messages import Constraint, SequenceOutput, Submit, ThinkingBudget
 from engine.request import SamplingParams
 from engine.scheduler import Batch, Scheduler
+from tests.engine.slot_stores import NoStore
 
 EOS = 99
 VOCAB = 100
@@ -36,11 +37,14 @@ class CountingRunner:
 
 def scheduler(**changes: Any) -> Scheduler:
     settings: dict[str, Any] = {"ctx": 64, "slots": 2, "prefill_chunk": 4, **changes}
-    return Scheduler(EngineConfig(ModelSource("m", Path("m")), **settings), (EOS,), VOCAB)
+    source = ModelSource("m", Path("m"))
+    return Scheduler(EngineConfig(source, **settings), (EOS,), VOCAB, NoStore())
 
 
 def submit(request_id: str, prompt: int = 3, max_tokens: int = 4) -> Submit:
-    return Submit(request_id, tuple(range(1, prompt + 1)), max_tokens, SamplingParams())
+    ids = tuple(range(1, prompt + 1))
+    # A tenant of its own: all begin alike, and none shall know what another one has computed.
+    return Submit(request_id, ids, max_tokens, SamplingParams(), tenant=request_id)
 
 
 def step(s: Scheduler, runner: CountingRunner, now: float = 0.0) -> tuple[SequenceOutput, ...]:
@@ -291,7 +295,7 @@ class RecordingState(ConstraintState):
 def test_a_constraint_is_told_every_id_but_the_last_one() -> None:
     compiler = RecordingCompiler()
     settings = EngineConfig(ModelSource("m", Path("m")), ctx=64, slots=2)
-    s = Scheduler(settings, (EOS,), VOCAB, compiler)
+    s = Scheduler(settings, (EOS,), VOCAB, NoStore(), compiler)
     budget = ThinkingBudget(5, None, "x")
     s.submit(Submit("a", (1,), 9, SamplingParams(), Constraint("start: /a/"), budget))
     s.submit(Submit("b", (1,), 3, SamplingParams()))

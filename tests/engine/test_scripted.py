@@ -37,7 +37,7 @@ class Model:
         self.runner, self.ready = load_scripted(config)
         ends, size = self.ready.eos_token_ids, self.runner.vocab_size
         constraints = ConstraintCompiler(self.ready.tokenizer_json, ends, size)
-        self.scheduler = Scheduler(config, ends, size, constraints)
+        self.scheduler = Scheduler(config, ends, size, self.runner, constraints)
         self._count = 0
         self._finish: dict[str, str | None] = {}
 

@@ -32,6 +32,7 @@ from engine.messages import (
 from engine.request import SamplingParams
 from engine.scheduler import Batch, OutOfMemory, RequestFailed, Scheduler
 from engine.worker import Inbox, Worker, run_worker, start_reader
+from tests.engine.slot_stores import NoStore
 
 CONFIG = EngineConfig(ModelSource("m", Path("m")), ctx=32, slots=2)
 READY = Ready("{}", None, {"bos_token": "<s>"}, (5,), 1, 32.0, "cpu", "float32")
@@ -56,7 +57,7 @@ class Outbox:
         return [o.request_id for o in outputs if o.finish]
 
 
-class ScriptedRunner:
+class ScriptedRunner(NoStore):
     """Answers 5; before a step it raises the next of `errors` or puts `during` into the inbox."""
 
     vocab_size = 10
@@ -75,7 +76,7 @@ class ScriptedRunner:
 
 
 def submit(request_id: str, max_tokens: int = 2) -> Submit:
-    return Submit(request_id, (1, 2), max_tokens, SamplingParams())
+    return Submit(request_id, (1, 2), max_tokens, SamplingParams(), tenant=request_id)
 
 
 def serve(
@@ -94,7 +95,7 @@ def serve(
     for message in messages:
         inbox.put(message)
     runner.during = [(inbox, m) for _, m in runner.during]
-    Worker(inbox, Closing(), Scheduler(config, (), 10), runner).serve()
+    Worker(inbox, Closing(), Scheduler(config, (), 10, runner), runner).serve()
     return outbox
 
 
@@ -159,8 +160,9 @@ def test_that_a_request_begins_is_told_before_its_first_step() -> None:
     outbox = Outbox()
     for name in ("a", "b"):
         inbox.put(submit(name))
+    runner = Dying()
     with pytest.raises(KeyboardInterrupt):
-        Worker(inbox, outbox, Scheduler(CONFIG, (), 10), Dying()).serve()
+        Worker(inbox, outbox, Scheduler(CONFIG, (), 10, runner), runner).serve()
     [told] = outbox.messages
     assert isinstance(told, StepOutput)
     assert [(o.request_id, o.token_ids) for o in told.outputs] == [("a", ())]

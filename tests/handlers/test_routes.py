@@ -99,7 +99,7 @@ async def test_the_one_model_is_listed() -> None:
     (model,) = response.json()["data"]
     assert model == {
         "id": MODEL_ID, "object": "model", "owned_by": "mashbox-labs", "created": 0,
-        "max_model_len": 512, "weights": "tiny.gguf", "prefix_cache": False, "slots": 4,
+        "max_model_len": 512, "weights": "tiny.gguf", "prefix_cache": True, "slots": 4,
         "cache_ram_mib": 0, "gb": 0.27, "bpw": 16.0,
     }  # fmt: skip
     assert model.keys() == fields_of("Model")

@@ -48,7 +48,7 @@ def loaded() -> tuple[LoadedModel, TransformersRunner, Tokenizer, ConstraintComp
 
 def run(requests: list[Submit]) -> dict[str, str]:
     model, runner, tokenizer, compiler = loaded()
-    scheduler = Scheduler(CONFIG, model.ready.eos_token_ids, runner.vocab_size, compiler)
+    scheduler = Scheduler(CONFIG, model.ready.eos_token_ids, runner.vocab_size, runner, compiler)
     ids: dict[str, list[int]] = {request.request_id: [] for request in requests}
     for request in requests:
         scheduler.submit(request)

@@ -71,7 +71,7 @@ def generate(model: torch.nn.Module, prompt: list[int], length: int) -> list[int
 
 
 def run(runner: TransformersRunner, requests: list[Submit]) -> Answers:
-    scheduler = Scheduler(config(), (), runner.vocab_size)
+    scheduler = Scheduler(config(), (), runner.vocab_size, runner)
     answers: Answers = {request.request_id: [] for request in requests}
     for request in requests:
         scheduler.submit(request)

@@ -1,0 +1,156 @@
+"""Computed prompt tokens in host memory: blocks found by their content, the least used go first."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+BLOCK = 32
+# Bytes of a block's name: tenants must not be able to make two prompts collide.
+_DIGEST = 32
+
+
+class Payload(Protocol):
+    """What a store saves of some tokens; only the store looks inside."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Tokens from `start` on of every prompt that begins with all tokens up to them.
+
+    `parent` is the name of the block before it.
+    """
+
+    parent: bytes
+    start: int
+    token_ids: tuple[int, ...]
+    payload: Payload
+
+    @property
+    def end(self) -> int:
+        """Where the next block begins."""
+        return self.start + len(self.token_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The first `tokens` of a prompt; the last of `blocks` may hold more than belong to it."""
+
+    tokens: int = 0
+    blocks: tuple[Block, ...] = ()
+
+
+class HostCache:
+    """At most `cap` bytes of blocks, each of `BLOCK` tokens; the last of a prompt may be shorter.
+
+    A block's name is a hash over its tenant and all tokens up to its end, so a beginning that
+    prompts share is stored once. Blocks go from the end of what was used longest ago.
+    """
+
+    def __init__(self, cap: int) -> None:
+        self.cap = cap
+        self.nbytes = 0
+        self.evictions = 0
+        self._blocks: OrderedDict[bytes, Block] = OrderedDict()
+        self._children: dict[bytes, set[bytes]] = {}
+
+    def find(self, tenant: str, token_ids: Sequence[int]) -> Found:
+        """Give the longest known beginning of these tokens."""
+        names, parent, known = [], _root(tenant), 0
+        while len(token_ids) - known >= BLOCK:
+            name = _name(parent, token_ids[known : known + BLOCK])
+            if name not in self._blocks:
+                break
+            names.append(name)
+            parent, known = name, known + BLOCK
+        name, shared = self._closest_child(parent, token_ids[known : known + BLOCK])
+        if shared:
+            names.append(name)
+        self._touch(names)
+        return Found(known + shared, tuple(self._blocks[name] for name in names))
+
+    def add(
+        self, tenant: str, token_ids: Sequence[int], save: Callable[[int, int], Payload]
+    ) -> None:
+        """Keep these tokens, as far as there is room; `save(start, end)` gives those that are new.
+
+        Everything that was used longer ago makes way.
+        """
+        names: list[bytes] = []
+        parent = _root(tenant)
+        for start in range(0, len(token_ids), BLOCK):
+            ids = tuple(token_ids[start : start + BLOCK])
+            name = _name(parent, ids)
+            if name in self._blocks:
+                self._blocks.move_to_end(name)
+            else:
+                block = Block(parent, start, ids, save(start, start + len(ids)))
+                if not self._insert(name, block, names):
+                    break
+            names.append(name)
+            parent = name
+        self._touch(names)
+
+    def _closest_child(self, parent: bytes, rest: Sequence[int]) -> tuple[bytes, int]:
+        """Give the block after `parent` that begins most like `rest`, and how far it does."""
+        shared = {
+            name: common_prefix(self._blocks[name].token_ids, rest)
+            for name in self._children.get(parent, ())
+        }
+        name = max(shared, key=shared.__getitem__, default=b"")
+        return name, shared.get(name, 0)
+
+    def _insert(self, name: bytes, block: Block, newest: list[bytes]) -> bool:
+        """Add a block unless that would push out one of `newest`, the ones before it."""
+        self._blocks[name] = block
+        self._children.setdefault(block.parent, set()).add(name)
+        self.nbytes += block.payload.nbytes
+        while self.nbytes > self.cap:
+            oldest = next(iter(self._blocks))
+            if oldest == name or oldest in newest:
+                self._drop(name)
+                return False
+            self._drop(oldest)
+            self.evictions += 1
+        return True
+
+    def _drop(self, name: bytes) -> None:
+        block = self._blocks.pop(name)
+        self.nbytes -= block.payload.nbytes
+        self._children[block.parent].discard(name)
+        if not self._children[block.parent]:
+            del self._children[block.parent]
+
+    def _touch(self, names: list[bytes]) -> None:
+        # A beginning is of more use than what follows it, so it counts as used later.
+        for name in reversed(names):
+            self._blocks.move_to_end(name)
+
+
+def _root(tenant: str) -> bytes:
+    return hashlib.blake2b(tenant.encode(), digest_size=_DIGEST, person=b"tenant").digest()
+
+
+def _name(parent: bytes, token_ids: Sequence[int]) -> bytes:
+    return hashlib.blake2b(parent + array("q", token_ids).tobytes(), digest_size=_DIGEST).digest()
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
+    """Count the equal tokens at the beginning of both."""
+    low, high = 0, min(len(a), len(b))
+    # Comparing slices is far faster than comparing tokens, so halve instead of walking.
+    while low < high:
+        middle = (low + high + 1) // 2
+        if tuple(a[low:middle]) == tuple(b[low:middle]):
+            low = middle
+        else:
+            high = middle - 1
+    return low
