@@ -1,87 +1,105 @@
-"""Side by side: mashbox and `transformers serve` on the same weights, in turn, several pairs.
+"""Side by side: mashbox and its peers on the same weights, in turn, several pairs.
 
-    python -m bench.compare --pairs 3
+    python -m bench.compare --scenario chats-8 --peer mashbox --peer llama-q8 --pairs 5
 
-Prints medians of each server and of the ratios pair by pair. Run it on a quiet machine; with
---threads 1 when it is not.
+Starts a fresh server for every run and prints, as Markdown, the medians of each server and of the
+ratios pair by pair. Without --scenario and --peer it runs all. Use --threads 1 on a machine that is
+not quiet.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import statistics
+import os
+import platform
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench.load import prompt, run_chats
-from bench.peers import Peer, mashbox, started, transformers_serve
+import httpx
 
-FIGURES = ("tok/s", "TTFT p50 s", "CPU s", "peak GB")
+from bench.figures import Figures, report
+from bench.load import Client, prompt
+from bench.peers import Peer, free_port, started
+from bench.scenarios import SCENARIOS, Run, Scenario
+from bench.servers import OURS, SERVERS, Room
+from bench.weights import Weights, weights
+
+LOG = Path(tempfile.gettempdir()) / "mashbox-bench.log"
 
 
-def measure(peer: Peer, arguments: argparse.Namespace, seed: int, log: Path) -> tuple[float, ...]:
-    """Run the load once against a fresh server; gives FIGURES."""
-    texts = [prompt(arguments.prompt, seed * 1000 + n) for n in range(arguments.chats)]
-    with started(peer, arguments.threads, log) as running:
-        warm = [prompt(arguments.prompt, n) for n in range(2)]
-        asyncio.run(run_chats(peer.url, peer.model, warm, 4, 2))
+async def _load(peer: Peer, run: Run, seed: int) -> Figures:
+    client = Client(peer.url, peer.model)
+    try:
+        return await run(client, seed)
+    finally:
+        await client.close()
+
+
+async def _warm(client: Client, seed: int) -> Figures:
+    await client.chats([prompt(200, seed - n) for n in range(2)], 4, 2)
+    return {}
+
+
+def measure(peer: Peer, scenario: Scenario, seed: int) -> Figures:
+    """Run the scenario once against a fresh server."""
+    with started(peer, LOG) as running:
+        asyncio.run(_load(peer, _warm, -1))
         before = running.cpu_seconds()
-        load = asyncio.run(
-            run_chats(peer.url, peer.model, texts, arguments.tokens, arguments.concurrency)
-        )
-        cpu = running.cpu_seconds() - before
-    return load.tokens_per_second, load.first_median, cpu, running.peak_bytes / 1e9
+        figures = asyncio.run(_load(peer, scenario.run, seed))
+        figures["CPU s"] = running.cpu_seconds() - before
+        figures["peak GB"] = running.peak_bytes / 1e9
+        figures["start s"] = running.start_seconds
+        _check_compiles(peer)
+    return figures
 
 
-def weights() -> Path:
-    """The default model's weights as a safetensors folder, converted if need be."""
-    from engine.catalog import resolve
-    from engine.loader import converted
-    from engine.model_files import read_header
+def _check_compiles(peer: Peer) -> None:
+    if compiles := httpx.get(peer.url + "/health").json().get("compiles_after_ready"):
+        print(f"{peer.name} compiled {compiles} programs after it was ready", file=sys.stderr)
 
-    source = resolve(None)
-    return converted(source.path, read_header(source.path), "float32", lambda d, t: None)
+
+def compare(
+    scenario: Scenario, names: Sequence[str], files: Weights, threads: int, pairs: int
+) -> str:
+    """Run all servers in turn, every other time in reverse; gives the report."""
+    room = Room(scenario.ctx, scenario.slots, threads)
+    runs: dict[str, list[Figures]] = {name: [] for name in names}
+    for pair in range(1, pairs + 1):
+        for name in names if pair % 2 else reversed(names):
+            figures = measure(SERVERS[name](files, free_port(), room), scenario, pair)
+            runs[name].append(figures)
+            shown = "  ".join(f"{key} {value:.4g}" for key, value in figures.items())
+            print(f"{scenario.name} {pair} {name}: {shown}", file=sys.stderr)
+    return report(scenario.name, runs, OURS)
+
+
+def machine() -> str:
+    """The processor and how busy it is, in words."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.name == "posix" else []
+    models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    name = models[0] if models else platform.processor()
+    load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+    return f"{name}, {os.cpu_count()} processors, load average {load}"
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS)
+    parser.add_argument("--peer", action="append", choices=SERVERS)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--concurrency", type=int, default=8)
-    parser.add_argument("--chats", type=int, default=16)
-    parser.add_argument("--prompt", type=int, default=200, help="tokens of each prompt, about")
-    parser.add_argument("--tokens", type=int, default=64, help="most new tokens of each answer")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
-    folder = weights()
-    peers = [
-        mashbox(folder, 8411, min(arguments.concurrency, 16)),
-        transformers_serve(folder, 8412),
-    ]
-    log = Path(tempfile.gettempdir()) / "mashbox-bench.log"
-    results: dict[str, list[tuple[float, ...]]] = {peer.name: [] for peer in peers}
-    for pair in range(arguments.pairs):
-        for peer in peers:
-            figures = measure(peer, arguments, pair + 1, log)
-            results[peer.name].append(figures)
-            print(
-                f"{peer.name:20}",
-                *(f"{n} {v:9.2f}  " for n, v in zip(FIGURES, figures, strict=True)),
-            )
-    report(results)
-
-
-def report(results: dict[str, list[tuple[float, ...]]]) -> None:
-    """Print each server's medians and the median of the pairs' ratios, first over second."""
-    print(f"\n{'median':20}", *(f"{name:>12}" for name in FIGURES))
-    for name, rows in results.items():
-        medians = [statistics.median(column) for column in zip(*rows, strict=True)]
-        print(f"{name:20}", *(f"{value:12.2f}" for value in medians))
-    ours, theirs = results.values()
-    pairs = [[a / b for a, b in zip(*pair, strict=True)] for pair in zip(ours, theirs, strict=True)]
-    ratios = [statistics.median(column) for column in zip(*pairs, strict=True)]
-    print(f"{'ratio':20}", *(f"{value:12.2f}" for value in ratios))
+    files = weights()
+    for name in arguments.scenario or SCENARIOS:
+        print(f"{machine()}, {arguments.threads} threads, {arguments.pairs} pairs\n")
+        peers = arguments.peer or list(SERVERS)
+        print(compare(SCENARIOS[name], peers, files, arguments.threads, arguments.pairs), "\n")
 
 
 if __name__ == "__main__":

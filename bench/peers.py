@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,12 +22,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A server: its command, the model name its clients send, and the path that tells readiness."""
+    """A server: its command and environment, and the model name that its clients send."""
 
     name: str
     command: tuple[str, ...]
     port: int
     model: str
+    environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -35,27 +36,20 @@ class Peer:
         return f"http://127.0.0.1:{self.port}"
 
 
-def mashbox(folder: Path, port: int, slots: int) -> Peer:
-    """This server in float32."""
-    options = ("--port", str(port), "--ctx", "2048", "--slots", str(slots), "--dtype", "float32")
-    command = (sys.executable, "-m", "mashbox", "run", str(folder), *options)
-    return Peer("mashbox", command, port, folder.name)
-
-
-def transformers_serve(folder: Path, port: int) -> Peer:
-    """`transformers serve` with continuous batching in float32, on the same weights."""
-    program = str(Path(sys.executable).with_name("transformers"))
-    options = ("--continuous-batching", "--dtype", "float32", "--device", "cpu")
-    command = (program, "serve", str(folder), "--port", str(port), *options)
-    return Peer("transformers serve", command, port, str(folder))
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
 
 
 class Running:
-    """A started peer, its peak memory and processor seconds over all its processes."""
+    """A started peer: how long it took, peak memory and processor seconds of all its processes."""
 
     def __init__(self, peer: Peer, process: subprocess.Popen[bytes]) -> None:
         self.peer = peer
         self.peak_bytes = 0
+        self.start_seconds = 0.0
         self._process = psutil.Process(process.pid)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -66,8 +60,13 @@ class Running:
         """The process id of the one that was started."""
         return self._process.pid
 
+    def own_cpu_seconds(self) -> float:
+        """Processor seconds so far of the one that was started, without its children."""
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
     def cpu_seconds(self) -> float:
-        """Processor seconds so far."""
+        """Processor seconds so far, of all."""
         return sum(t.user + t.system for t in self._each(lambda p: p.cpu_times()))
 
     def stop(self) -> None:
@@ -88,14 +87,15 @@ class Running:
 
 
 @contextlib.contextmanager
-def started(peer: Peer, threads: int, log: Path) -> Iterator[Running]:
-    """Start a peer with `threads` arithmetic threads, wait until it answers, end it after."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+def started(peer: Peer, log: Path) -> Iterator[Running]:
+    """Start a peer, wait until it answers, end it after."""
+    environment, began = {**os.environ, **peer.environment}, time.monotonic()
     with log.open("ab") as out:
         process = subprocess.Popen(peer.command, stdout=out, stderr=out, env=environment)
     running = Running(peer, process)
     try:
         _wait_until_ready(peer, process, log)
+        running.start_seconds = time.monotonic() - began
         yield running
     finally:
         running.stop()

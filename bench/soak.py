@@ -16,7 +16,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -28,7 +27,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from bench.peers import Peer, started
+from bench.peers import Peer, free_port, started
 from bench.protocols import WIRES
 from bench.wire import Broken, Json, Wire, expect
 
@@ -223,12 +222,17 @@ def soak(requests: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "script.json")
         script.write_text(json.dumps(SCRIPT))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        options = ("--script", str(script), "--port", str(port), "--slots", str(SLOTS))
+        options = (
+            "--script",
+            str(script),
+            "--port",
+            str(port := free_port()),
+            "--slots",
+            str(SLOTS),
+        )
         command = (sys.executable, "-m", "mashbox", "run", "scripted", *options)
         peer = Peer("mashbox", command, port, "scripted")
-        with started(peer, 1, Path(folder, "log")) as running:
+        with started(peer, Path(folder, "log")) as running:
             return asyncio.run(Soak(peer.url, running.pid, seed).run(requests))
 
 
