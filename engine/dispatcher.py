@@ -76,6 +76,7 @@ class Dispatcher:
             return False
         self._admission.leave(answer.request_id)
         self._died_at.pop(answer.request_id, None)
+        # It may stand in any of these, or in none: a client leaves when it likes.
         if answer in self._suspects:
             self._suspects.remove(answer)
         self._forget_in_worker(answer)

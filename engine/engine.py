@@ -60,7 +60,7 @@ class Engine:
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
         self._draining = False
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._restart_deadline: asyncio.TimerHandle | None = None
         self._progress_listener: Callable[[Progress], None] = lambda progress: None
 
     # Life
@@ -85,7 +85,7 @@ class Engine:
     async def close(self) -> None:
         """Stop the worker; running answers fail."""
         self._draining = True
-        self._keep_waiting()
+        self._cancel_deadline()
         for answer in self._dispatcher.answers():
             self._lose(answer, ServerStopped("the server stopped before the answer was complete."))
         self._pool.close()
@@ -206,7 +206,7 @@ class Engine:
         self._text = self._text or TextSide.of(ready, self.config.tool_format)
         self.identity = self.identity or identify(self.config, ready)
         self._ready.set()
-        self._keep_waiting()
+        self._cancel_deadline()
         self._dispatcher.open()
 
     def on_progress(self, progress: Progress) -> None:
@@ -234,9 +234,9 @@ class Engine:
         for answer in self._dispatcher.worker_died():
             self._lose_attempt(answer, WorkerFailed(reason))
         # Of several deaths in a row the first one starts the clock.
-        if self._giving_up is None:
+        if self._restart_deadline is None:
             loop = asyncio.get_running_loop()
-            self._giving_up = loop.call_later(RESTART_SECONDS, self._give_up)
+            self._restart_deadline = loop.call_later(RESTART_SECONDS, self._send_waiting_away)
 
     def _push(self, answer: Answer, at: float, output: SequenceOutput) -> None:
         if output.started_at is not None:
@@ -248,13 +248,13 @@ class Engine:
         if answer.finished:
             answer.close()
 
-    def _give_up(self) -> None:
+    def _send_waiting_away(self) -> None:
         self._lose_waiting(self._not_ready())
 
-    def _keep_waiting(self) -> None:
-        if self._giving_up:
-            self._giving_up.cancel()
-            self._giving_up = None
+    def _cancel_deadline(self) -> None:
+        if self._restart_deadline:
+            self._restart_deadline.cancel()
+            self._restart_deadline = None
 
     def _lose_attempt(self, answer: Answer, error: WorkerFailed) -> None:
         self._dispatcher.lost(answer)
