@@ -38,10 +38,12 @@ class App:
         self.go.set()
         self.hold: asyncio.Event | None = None
         self.early = False
+        self.headers: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.called.set()
         await self.go.wait()
+        self.headers = [name for name, _ in scope["headers"]]
         size, more = 0, not self.early
         while more:
             message = await receive()
@@ -159,6 +161,15 @@ async def test_what_never_ends_is_refused_when_it_is_too_long(
         status, _, _ = parse(await server.ask(start, *pieces))
     assert status in (414, 431)
     assert not caplog.records
+
+
+async def test_a_trailer_is_no_header() -> None:
+    async with listening() as server:
+        reader, writer = await server.open()
+        writer.write(CHUNKED + b"4\r\nbody\r\n0\r\nHost: evil\r\nOrigin: evil\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n4")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+    assert server.app.headers == [b"host", b"transfer-encoding"]
 
 
 async def test_messages_gets_its_own_shape() -> None:
