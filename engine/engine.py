@@ -23,7 +23,7 @@ from engine.errors import (
 )
 from engine.identity import Identity, identify
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
-from engine.request import ChatPrompt, GenerationRequest, TextPrompt
+from engine.request import ChatPrompt, GenerationRequest
 from engine.stats import EngineStats, RequestStats
 from engine.supervisor import StartWorker, WorkerSupervisor
 from engine.text_pool import TextPool
@@ -140,7 +140,7 @@ class Engine:
         self._idle.clear()
         return answer
 
-    async def count_tokens(self, prompt: ChatPrompt | TextPrompt, tenant: str = "") -> int:
+    async def count_tokens(self, prompt: ChatPrompt, tenant: str = "") -> int:
         """The number of a prompt's tokens, however many; raises NotReady and BadPrompt."""
         text = self._require_ready()
         return await self._pool.run(tenant, prompt_size(prompt), partial(text.count, prompt))

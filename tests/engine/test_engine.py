@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from engine.errors import (
     PromptRefused,
     QueueFull,
     ServerStopped,
+    Stopping,
     WorkerFailed,
 )
 from engine.events import Event, Finished, FinishReason, PartDelta, PartStart, Started
@@ -335,6 +337,18 @@ async def test_a_request_is_not_kept_waiting_for_ever(
     assert stage.engine.health().waiting == 0
 
 
+async def test_the_first_of_several_deaths_starts_the_clock(stage: Stage) -> None:
+    stage.worker.die(-9, [])
+    await settle()
+    deadline = stage.engine._restart_deadline
+    assert deadline
+    stage.worker.die(-9, [])
+    await settle()
+    assert stage.engine._restart_deadline is deadline
+    stage.engine.on_ready(ready(byte_level(), TEMPLATE))
+    assert deadline.cancelled()
+
+
 async def test_a_lost_request_is_not_sent_again_while_the_server_stops(stage: Stage) -> None:
     answer = await stage.engine.generate(request())
     stage.outputs(SequenceOutput("r", (), 0, started_at=0.5))
@@ -363,6 +377,18 @@ async def test_draining_takes_nothing_new_and_waits_for_what_runs(stage: Stage) 
     stage.outputs(SequenceOutput("r", (), 1, finish="stop"))
     await draining
     assert isinstance((await collect(answer))[-1], Finished)
+
+
+async def test_a_drain_that_begins_while_a_prompt_is_read_sends_it_away(stage: Stage) -> None:
+    busy = threading.Event()
+    stage.engine._pool._short.submit(busy.wait)
+    asking = asyncio.ensure_future(stage.engine.generate(request()))
+    await settle()
+    await stage.engine.drain(timeout=0.0)
+    busy.set()
+    with pytest.raises(Stopping):
+        await asking
+    assert stage.worker.received == []
 
 
 async def test_draining_sends_away_what_still_waits(stage: Stage) -> None:
@@ -448,11 +474,3 @@ async def test_markers_in_a_plain_texts_answer_are_text(stage: Stage) -> None:
     ids = ids_of(stage, "<think>b</think>")
     stage.outputs(SequenceOutput("r", ids, len(ids) + 1, finish="stop", started_at=0.5))
     assert text_of(await collect(answer)) == "<think>b</think>"
-
-
-async def test_tokens_are_counted_beyond_the_context_and_the_queue(stage: Stage) -> None:
-    text = "hello there " * CTX
-    assert await stage.engine.count_tokens(TextPrompt(text)) > CTX
-    prompt = ChatPrompt((Message("user", "hello"),))
-    assert await stage.engine.count_tokens(prompt) == len(ids_of(stage, "user: hello\n"))
-    assert stage.engine.health().waiting == 0
