@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Literal, Protocol
@@ -141,6 +142,9 @@ class Worker:
     def _fail(self, error: Exception, request_ids: list[str]) -> None:
         for request_id in request_ids:
             self._scheduler.cancel(request_id)
+        if not isinstance(error, EngineError):
+            # A fault of the code, and only here is it known where.
+            self._outbox.send(Warned("".join(traceback.format_exception(error)).rstrip()))
         self._outbox.send(Failed(_describe(error), tuple(request_ids)))
 
 

@@ -147,6 +147,8 @@ def test_error_of_a_whole_step_fails_its_requests_and_the_worker_lives() -> None
     runner = ScriptedRunner([None, ValueError("odd")])
     outbox = serve(runner, [submit("a", 5), submit("b"), submit("c")], last="c")
     assert Failed("ValueError: odd", ("b", "a")) in outbox.messages
+    [warning] = [m for m in outbox.messages if isinstance(m, Warned)]
+    assert warning.message.startswith("Traceback") and warning.message.endswith("ValueError: odd")
     assert outbox.finished() == ["c"]
 
 
