@@ -17,7 +17,7 @@ class App:
     """Answers with the length of the body it read; `whole` is an answer instead of it.
 
     It waits for `go` before it reads anything, and for `hold`, if that is there, before it answers.
-    An `early` answer is given without reading.
+    An `early` answer is given without reading; one that `listens` waits for the client to leave.
     """
 
     def __init__(self) -> None:
@@ -27,6 +27,7 @@ class App:
         self.go.set()
         self.hold: asyncio.Event | None = None
         self.early = False
+        self.listens = False
         self.headers: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,6 +41,10 @@ class App:
                 self.left.set()
                 return
             size, more = size + len(message["body"]), message["more_body"]
+        if self.listens:
+            assert (await receive())["type"] == "http.disconnect"
+            self.left.set()
+            return
         if self.hold:
             await self.hold.wait()
         body = b"%d" % size if self.whole is None else self.whole
