@@ -226,17 +226,21 @@ class Engine:
         """Some requests are lost."""
         for request_id in failed.request_ids:
             if answer := self._dispatcher.get(request_id):
-                self._lose_attempt(answer, WorkerFailed(failed.message))
+                self._dispatcher.lost(answer, suspect=failed.together)
+                answer.fail(WorkerFailed(failed.message))
+        for request_id in failed.withdrawn:
+            if answer := self._dispatcher.get(request_id):
+                self._dispatcher.withdrawn(answer)
 
     def on_death(self, reason: str) -> None:
         """What ran is lost; what waits goes on waiting."""
         self._ready.clear()
         for answer in self._dispatcher.worker_died():
-            self._lose_attempt(answer, WorkerFailed(reason))
+            self._dispatcher.lost(answer)
+            answer.fail(WorkerFailed(reason))
         # Of several deaths in a row the first one starts the clock.
         if self._restart_deadline is None:
-            loop = asyncio.get_running_loop()
-            self._restart_deadline = loop.call_later(RESTART_SECONDS, self._send_waiting_away)
+            self._start_deadline()
 
     def _push(self, answer: Answer, at: float, output: SequenceOutput) -> None:
         if output.started_at is not None:
@@ -248,17 +252,19 @@ class Engine:
         if answer.finished:
             answer.close()
 
+    def _start_deadline(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._restart_deadline = loop.call_later(RESTART_SECONDS, self._send_waiting_away)
+
     def _send_waiting_away(self) -> None:
         self._lose_waiting(self._not_ready())
+        # For those whose prompts are being read now.
+        self._start_deadline()
 
     def _cancel_deadline(self) -> None:
         if self._restart_deadline:
             self._restart_deadline.cancel()
             self._restart_deadline = None
-
-    def _lose_attempt(self, answer: Answer, error: WorkerFailed) -> None:
-        self._dispatcher.lost(answer)
-        answer.fail(error)
 
     def _lose_waiting(self, error: EngineError) -> None:
         for answer in self._dispatcher.answers():

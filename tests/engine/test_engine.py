@@ -253,6 +253,21 @@ async def test_a_failed_request_ends_alone(stage: Stage) -> None:
     assert len(await collect(good)) == 2
 
 
+async def test_what_a_failed_step_gave_back_is_run_later(stage: Stage) -> None:
+    lost = await stage.engine.generate(request("lost"))
+    stage.outputs(SequenceOutput("lost", (), 0, started_at=0.5))
+    given_back = await stage.engine.generate(request("given back"))
+    await settle()
+    stage.worker.say(Failed("odd", ("lost",), True, ("given back",)))
+    with pytest.raises(WorkerFailed):
+        await collect(lost)
+    lost.close()
+    sent = [m.request_id for m in stage.worker.received if isinstance(m, Submit)]
+    assert sent == ["lost", "given back", "given back"]
+    stage.outputs(SequenceOutput("given back", (), 1, finish="stop", started_at=0.5))
+    assert isinstance((await collect(given_back))[-1], Finished)
+
+
 async def test_a_dead_worker_fails_what_ran_and_the_next_one_serves(stage: Stage) -> None:
     lost = await stage.engine.generate(request("lost"))
     stage.outputs(SequenceOutput("lost", (), 0, started_at=0.5))
