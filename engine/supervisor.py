@@ -132,7 +132,7 @@ class WorkerSupervisor:
     def _spawn(self) -> None:
         loop = asyncio.get_running_loop()
         self._restart = None
-        self.started_at = time.monotonic()
+        self.started_at = self._heard_at = time.monotonic()
         # Started from the loop's thread: the worker dies with the thread that started it.
         self._worker = self._start_worker(
             replace(self._config, restarts=self.restarts),
