@@ -70,6 +70,7 @@ class Answer:
 
         After `retry` a new iterator yields those of the second attempt.
         """
+        # The text may be finished long before its reader has taken all of it.
         while not (self._generation.finished and self._events.empty()):
             event = await self._events.get()
             if isinstance(event, EngineError):
@@ -89,6 +90,7 @@ class Answer:
         self.stats.restart()
         # The old one may hold half a word or half a call of the lost attempt.
         self._generation = self._new_generation()
+        # Last: it may be refused, and then it is the refusal that ends the request.
         self._owner.send_again(self)
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ class Dispatcher:
         self._sent: Answer | None = None
         self._suspects: deque[Answer] = deque()
         self._suspect: Answer | None = None
+        self._retries: deque[Answer] = deque()
         # The tokens that a request had when it was lost.
         self._died_at: dict[str, int] = {}
         self._open = False
@@ -76,8 +77,10 @@ class Dispatcher:
             return False
         self._admission.leave(answer.request_id)
         self._died_at.pop(answer.request_id, None)
-        if answer in self._suspects:
-            self._suspects.remove(answer)
+        # It may stand in any of these, or in none: a client leaves when it likes.
+        for queue in (self._suspects, self._retries):
+            if answer in queue:
+                queue.remove(answer)
         self._forget_in_worker(answer)
         self._pump()
         return True
@@ -112,20 +115,29 @@ class Dispatcher:
             # It was all that the worker had: reading it may be what killed it.
             return [sent]
         if sent:
-            self._sent = None
-            self._died_at[sent.request_id] = _NOT_BEGUN
-            self._suspects.append(sent)
+            self.withdrawn(sent)
         return running
 
-    def lost(self, answer: Answer) -> None:
-        """An attempt is over without an answer; the request waits for `again` or `leave`."""
-        self._died_at[answer.request_id] = answer.tokens
+    def withdrawn(self, answer: Answer) -> None:
+        """The worker does not have a request any more that was sent and had not begun."""
+        self._died_at[answer.request_id] = _NOT_BEGUN
+        self._suspects.append(answer)
+        self._forget_in_worker(answer)
+
+    def lost(self, answer: Answer, suspect: bool = True) -> None:
+        """An attempt is over without an answer; the request waits for `again` or `leave`.
+
+        It is no `suspect` if it can have harmed nobody but itself.
+        """
+        if suspect:
+            self._died_at[answer.request_id] = answer.tokens
         self._admission.stopped(answer.request_id)
         self._forget_in_worker(answer)
 
     def again(self, answer: Answer) -> None:
         """Run a lost request again, before all that wait."""
-        self._suspects.append(answer)
+        suspect = answer.request_id in self._died_at
+        (self._suspects if suspect else self._retries).append(answer)
         self._pump()
 
     def _running(self) -> list[Answer]:
@@ -145,6 +157,8 @@ class Dispatcher:
                 self._send(self._sent)
 
     def _next(self) -> Answer | None:
+        if self._retries and not self._suspects:
+            return self._retries.popleft()
         if not self._suspects:
             request_id = self._admission.next()
             return self._answers[request_id] if request_id else None

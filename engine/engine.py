@@ -23,7 +23,7 @@ from engine.errors import (
 )
 from engine.identity import Identity, identify
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
-from engine.request import ChatPrompt, GenerationRequest, TextPrompt
+from engine.request import ChatPrompt, GenerationRequest
 from engine.stats import EngineStats, RequestStats
 from engine.supervisor import StartWorker, WorkerSupervisor
 from engine.text_pool import TextPool
@@ -60,7 +60,7 @@ class Engine:
         self._ready = asyncio.Event()
         self._idle = asyncio.Event()
         self._draining = False
-        self._giving_up: asyncio.TimerHandle | None = None
+        self._restart_deadline: asyncio.TimerHandle | None = None
         self._progress_listener: Callable[[Progress], None] = lambda progress: None
 
     # Life
@@ -85,7 +85,7 @@ class Engine:
     async def close(self) -> None:
         """Stop the worker; running answers fail."""
         self._draining = True
-        self._keep_waiting()
+        self._cancel_deadline()
         for answer in self._dispatcher.answers():
             self._lose(answer, ServerStopped("the server stopped before the answer was complete."))
         self._pool.close()
@@ -140,7 +140,7 @@ class Engine:
         self._idle.clear()
         return answer
 
-    async def count_tokens(self, prompt: ChatPrompt | TextPrompt, tenant: str = "") -> int:
+    async def count_tokens(self, prompt: ChatPrompt, tenant: str = "") -> int:
         """The number of a prompt's tokens, however many; raises NotReady and BadPrompt."""
         text = self._require_ready()
         return await self._pool.run(tenant, prompt_size(prompt), partial(text.count, prompt))
@@ -207,7 +207,7 @@ class Engine:
         self._text = self._text or TextSide.of(ready, self.config.tool_format)
         self.identity = self.identity or identify(self.config, ready)
         self._ready.set()
-        self._keep_waiting()
+        self._cancel_deadline()
         self._dispatcher.open()
 
     def on_progress(self, progress: Progress) -> None:
@@ -229,18 +229,22 @@ class Engine:
         """Some requests are lost."""
         for request_id in failed.request_ids:
             if answer := self._dispatcher.get(request_id):
-                self._lose_attempt(answer, WorkerFailed(failed.message))
+                self._dispatcher.lost(answer, suspect=failed.together)
+                answer.fail(WorkerFailed(failed.message))
+        for request_id in failed.withdrawn:
+            if answer := self._dispatcher.get(request_id):
+                self._dispatcher.withdrawn(answer)
 
     def on_death(self, reason: str) -> None:
         """What ran is lost; what waits goes on waiting."""
         self._ready.clear()
         self.stats.worker_died()
         for answer in self._dispatcher.worker_died():
-            self._lose_attempt(answer, WorkerFailed(reason))
+            self._dispatcher.lost(answer)
+            answer.fail(WorkerFailed(reason))
         # Of several deaths in a row the first one starts the clock.
-        if self._giving_up is None:
-            loop = asyncio.get_running_loop()
-            self._giving_up = loop.call_later(RESTART_SECONDS, self._give_up)
+        if self._restart_deadline is None:
+            self._start_deadline()
 
     def _push(self, answer: Answer, at: float, output: SequenceOutput) -> None:
         if output.started_at is not None:
@@ -252,17 +256,19 @@ class Engine:
         if answer.finished:
             answer.close()
 
-    def _give_up(self) -> None:
+    def _start_deadline(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._restart_deadline = loop.call_later(RESTART_SECONDS, self._send_waiting_away)
+
+    def _send_waiting_away(self) -> None:
         self._lose_waiting(self._not_ready())
+        # For those whose prompts are being read now.
+        self._start_deadline()
 
-    def _keep_waiting(self) -> None:
-        if self._giving_up:
-            self._giving_up.cancel()
-            self._giving_up = None
-
-    def _lose_attempt(self, answer: Answer, error: WorkerFailed) -> None:
-        self._dispatcher.lost(answer)
-        answer.fail(error)
+    def _cancel_deadline(self) -> None:
+        if self._restart_deadline:
+            self._restart_deadline.cancel()
+            self._restart_deadline = None
 
     def _lose_waiting(self, error: EngineError) -> None:
         for answer in self._dispatcher.answers():

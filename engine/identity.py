@@ -52,7 +52,9 @@ def hash_components(identity: Identity, config: EngineConfig, ready: Ready) -> N
     except OSError as error:
         return logger.warning("The weights cannot be read for their fingerprint: %s.", error)
     # Tokenizer and template are hashed as the worker reads them, not as files.
-    sha = _digest([files, ready.tokenizer_json, ready.chat_template])
+    # As a JSON string it would be copied twice, and the thread's heap keep the room.
+    tokenizer = hashlib.sha256(ready.tokenizer_json.encode()).hexdigest()
+    sha = _digest([files, tokenizer, ready.chat_template])
     identity.cache_namespace = _digest([config.model.id, sha, ready.dtype, _CACHE_POLICY])
     # Set last: whoever sees it finds the namespace too.
     identity.component_set_sha = sha

@@ -142,10 +142,16 @@ class StepOutput:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Worker to server: these requests failed together; the worker and all others live."""
+    """Worker to server: these requests failed; the worker and all others live.
+
+    `together` tells that any of them may have failed the others. Then the worker has also
+    forgotten those that had not begun, which are `withdrawn`.
+    """
 
     message: str
     request_ids: tuple[str, ...]
+    together: bool = False
+    withdrawn: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,8 @@ class TransformersRunner:
         """Name what computes here."""
         cuda = self._device.type == "cuda"
         return {
-            "torch": torch.__version__,
+            # A plain string: what reads torch's own class from the pipe imports torch.
+            "torch": str(torch.__version__),
             "device": torch.cuda.get_device_name(self._device) if cuda else platform.machine(),
             "forward": type(self.forward).__name__,
             "threads": str(torch.get_num_threads()),

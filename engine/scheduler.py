@@ -167,6 +167,12 @@ class Scheduler:
                     self.slots[sequence.slot].token_ids.clear()
                 self._release(sequence)
 
+    def withdraw(self) -> tuple[str, ...]:
+        """Forget the requests that hold no slot, and return their ids."""
+        request_ids = tuple(sequence.request_id for sequence in self.waiting)
+        self.waiting.clear()
+        return request_ids
+
     def schedule(self, now: float) -> Batch:
         """Give a free slot to a waiting request at time `now` and pick the next step's tokens."""
         if not any(slot.sequence for slot in self.slots):

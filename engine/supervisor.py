@@ -29,6 +29,8 @@ logger = logging.getLogger("mashbox.engine")
 _LONGEST_PAUSE_S = 30.0
 # How often a hanging worker is looked for while its longest step lasts.
 _LOOKS = 10
+# A start that is silent for as long as so many past ones took is not going to end.
+_LOADS = 10
 
 
 class Worker(Protocol):
@@ -90,13 +92,13 @@ class WorkerSupervisor:
         self._start_worker = start_worker
         self._worker: Worker | None = None
         self._first_ready: asyncio.Future[None] | None = None
-        self._was_ready = False
+        self._was_ready = self._is_ready = False
         self._closing = False
         self._failed_starts = 0
         self._restart: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._heard_at = time.monotonic()
-        self._hung = False
+        self._hung_for: float | None = None
         self.restarts = 0
         self.started_at = time.monotonic()
         self.load_seconds = 10.0  # a guess until the first worker has been ready
@@ -130,7 +132,7 @@ class WorkerSupervisor:
     def _spawn(self) -> None:
         loop = asyncio.get_running_loop()
         self._restart = None
-        self.started_at = time.monotonic()
+        self.started_at = self._heard_at = time.monotonic()
         # Started from the loop's thread: the worker dies with the thread that started it.
         self._worker = self._start_worker(
             replace(self._config, restarts=self.restarts),
@@ -139,16 +141,25 @@ class WorkerSupervisor:
         )
 
     def _look(self) -> None:
-        """Kill the worker when it has had work for too long without a word."""
-        limit = self._config.step_seconds
+        """Kill the worker when it has owed a word for too long."""
         now = time.monotonic()
-        # Without work, silence is no sign of anything.
-        if not self._listener.has_work:
+        pause = self._config.step_seconds / _LOOKS
+        limit = self._longest_silence()
+        if limit is None:
             self._heard_at = now
-        elif self._worker and now - self._heard_at > limit + limit / _LOOKS:
-            self._hung = True
+        elif self._worker and now - self._heard_at > limit + pause:
+            self._hung_for = limit
             self._worker.kill()
-        self._watch = asyncio.get_running_loop().call_later(limit / _LOOKS, self._look)
+        self._watch = asyncio.get_running_loop().call_later(pause, self._look)
+
+    def _longest_silence(self) -> float | None:
+        """Seconds that the worker may say nothing; None for as long as it likes."""
+        if self._listener.has_work:
+            return self._config.step_seconds
+        if self._was_ready and not self._is_ready:
+            return max(self._config.step_seconds, _LOADS * self.load_seconds)
+        # Idle, or loading for the first time, which may take whatever it takes.
+        return None
 
     def _receive(self, message: FromWorker) -> None:
         self._heard_at = time.monotonic()
@@ -175,7 +186,7 @@ class WorkerSupervisor:
             return self._fail_start(str(error))
         if self._was_ready:
             logger.info("The model worker is ready again (%.1f s).", self.load_seconds)
-        self._was_ready = True
+        self._was_ready = self._is_ready = True
         if self._first_ready and not self._first_ready.done():
             self._first_ready.set_result(None)
 
@@ -186,7 +197,7 @@ class WorkerSupervisor:
             self._first_ready.set_exception(ModelError(message))
 
     def _exited(self, returncode: int, last_lines: list[str]) -> None:
-        self._worker = None
+        self._worker, self._is_ready = None, False
         if self._closing:
             return
         reason = f"The model worker stopped ({self._describe(returncode)})."
@@ -214,9 +225,9 @@ class WorkerSupervisor:
             self._restart_later()
 
     def _describe(self, returncode: int) -> str:
-        hung, self._hung = self._hung, False
-        if hung:
-            return f"it hung: no step in {self._config.step_seconds:g} s"
+        hung_for, self._hung_for = self._hung_for, None
+        if hung_for:
+            return f"it hung: no word in {hung_for:g} s"
         if returncode >= 0:
             return f"exit code {returncode}"
         if returncode == -signal.SIGKILL:

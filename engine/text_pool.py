@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TypeVar
 
-from engine.errors import ServerStopped
+from engine.errors import Stopping
 
 T = TypeVar("T")
 Cancelled = Callable[[], bool]
@@ -44,7 +44,7 @@ class TextPool:
         """Do `work` on a text of about `size` characters; raises what it raises.
 
         `work` is given a function that tells whether to stop by raising Abandoned: nobody waits
-        any more, or the pool is closed. The latter comes out as ServerStopped.
+        any more, or the pool is closed. The latter comes out as Stopping.
         """
         left = threading.Event()
 
@@ -59,7 +59,7 @@ class TextPool:
                 return await asyncio.get_running_loop().run_in_executor(lane, work, cancelled)
         except Abandoned:
             # A client that left waits for nothing any more, so it is the pool that was closed.
-            raise ServerStopped("the server stopped before the prompt was read.") from None
+            raise Stopping from None
         finally:
             # To cancel the waiting task does not stop the thread.
             left.set()

@@ -53,11 +53,9 @@ class TextSide:
         trim_memory()
         return cls(ready, tokenizer, template, format, control)
 
-    def count(self, prompt: ChatPrompt | TextPrompt, cancelled: Cancelled = never) -> int:
+    def count(self, prompt: ChatPrompt, cancelled: Cancelled = never) -> int:
         """The number of the prompt's tokens; raises BadPrompt, and Abandoned when `cancelled`."""
-        if isinstance(prompt, ChatPrompt):
-            return self.template.encode(prompt, 0, cancelled).prompt.total
-        return self.tokenizer.encode_text(prompt.text, 0, cancelled).total
+        return self.template.encode(prompt, 0, cancelled).prompt.total
 
     def prepare(
         self, prompt: ChatPrompt | TextPrompt, limit: int, cancelled: Cancelled = never

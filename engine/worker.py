@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Literal, Protocol
@@ -124,10 +125,9 @@ class Worker:
         except OutOfMemory as error:
             return self._shrink(batch, error)
         except RequestFailed as error:
-            return self._fail(error, [error.request_id])
+            return self._fail(error, error.request_id)
         except Exception as error:
-            # Who is to blame is not known.
-            return self._fail(error, [sequence.request_id for sequence in batch.sequences])
+            return self._fail_step(error, batch)
         outputs = self._scheduler.postprocess(batch, sampled)
         self._outbox.send(StepOutput(time.monotonic(), outputs, batch.tokens, self._new_programs()))
 
@@ -139,11 +139,20 @@ class Worker:
         if self._scheduler.shrink(batch):
             self._outbox.send(Warned(f"{error} The next steps have half as much in them."))
         else:
-            self._fail(error, [batch.sequences[0].request_id])
+            self._fail(error, batch.sequences[0].request_id)
 
-    def _fail(self, error: Exception, request_ids: list[str]) -> None:
+    def _fail(self, error: EngineError, request_id: str) -> None:
+        self._scheduler.fail([request_id])
+        self._outbox.send(Failed(str(error), (request_id,)))
+
+    def _fail_step(self, error: Exception, batch: Batch) -> None:
+        """Lose a whole step: who is to blame is not known."""
+        request_ids = tuple(sequence.request_id for sequence in batch.sequences)
         self._scheduler.fail(request_ids)
-        self._outbox.send(Failed(_describe(error), tuple(request_ids)))
+        # Only here is it known where.
+        self._outbox.send(Warned("".join(traceback.format_exception(error)).rstrip()))
+        withdrawn = self._scheduler.withdraw()
+        self._outbox.send(Failed(_describe(error), request_ids, True, withdrawn))
 
 
 def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Ready]:

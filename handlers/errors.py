@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,6 +57,12 @@ class ApiError(Exception):
     param: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
     overloaded: bool = False
+
+    @property
+    def reason(self) -> str:
+        """What a log may tell of it: nothing that the client wrote but the name of a field."""
+        name = self.code or self.type
+        return f"{name} ({re.split('[.[]', self.param)[0]})" if self.param else name
 
     def detail(self) -> ErrorDetail:
         """Give the error object that bodies and stream errors hold."""
@@ -181,6 +188,8 @@ class ErrorBoundary:
                 await api_error(Stopping()).response_on(scope["path"])(scope, receive, send)
         except Exception as error:
             answer = api_error(error, scope.get("request_id"))
+            if record := scope.get("record"):
+                record.error = record.error or answer.reason
             if answer.status == 500:
                 _log_failure(error, scope)
             if started:

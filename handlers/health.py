@@ -45,6 +45,7 @@ def describe_health(engine: DescribedEngine) -> Health:
         worker_restarts=now.worker_restarts,
     )
     if now.worker_pid is not None:
+        # The contract has no null here.
         health.worker_pid = now.worker_pid
     return health
 

@@ -197,6 +197,7 @@ class _EngineCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         engine = self._engine
+        # Looked at once, so that the gauges of one scrape fit each other.
         scrape = _Scrape(engine.config, engine.stats, engine.health())
         return chain(
             (self._row(row, scrape) for row in _ROWS),

@@ -29,6 +29,7 @@ class TokenCountResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; raises EngineError before anything is sent, and ClientLeft."""
+        # A long prompt takes seconds, which nobody should be kept busy with for a client that left.
         counting = self._engine.count_tokens(self._prompt, scope.get("tenant", ""))
         count = TokenCount(input_tokens=await unless_disconnected(counting, receive))
         body = count.model_dump_json(exclude_unset=True)

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from handlers.access import AccessGuard
 from handlers.api_keys import NO_KEYS, Tenants
 from handlers.body import PydanticBody
+from handlers.body_budget import BodyBudget
 from handlers.errors import ErrorBoundary
 from handlers.request_ids import RequestIds
 from handlers.request_log import RequestLog
@@ -56,7 +57,7 @@ def create_app(
         resolver=Resolver(lambda operation_id: getattr(routes, operation_id)),
         validator_map={"body": {"application/json": PydanticBody}},
     )
-    guard = AccessGuard(connexion, hosts, tenants)
+    guard = AccessGuard(BodyBudget(connexion), hosts, tenants)
     http = RequestIds(RequestLog(ErrorBoundary(guard)))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -37,6 +37,7 @@ def host_names(host: str, allowed: Iterable[str]) -> Container[str]:
     Where others reach the server, any IP address is one: it may have many, or stand behind one.
     A page that has its own name point here cannot use an address.
     """
+    # Loopback names stay: a tunnel ends on the machine itself.
     names = LOOPBACK_NAMES | {host_name(name) for name in (host, *allowed)}
     if is_loopback(host):
         return names

@@ -47,6 +47,7 @@ class LimitedHttp(HttpToolsProtocol):
         self.url = b""
         self._fault = _MALFORMED
         self._refused = False
+        self._in_head = False
         self._head_bytes = 0
         self._pending_bytes = 0
         self._unread_bytes = 0
@@ -97,6 +98,7 @@ class LimitedHttp(HttpToolsProtocol):
             self._refused = True
             raise ValueError("pipelined")
         super().on_message_begin()
+        self._in_head = True
         self._head_bytes = self._pending_bytes = 0
         self._expect_more()
 
@@ -107,8 +109,9 @@ class LimitedHttp(HttpToolsProtocol):
             self._stop_parser(_LONG_TARGET)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header or a trailer."""
-        super().on_header(name, value)
+        """Take a header; a trailer only counts, for who checked the headers did not see it."""
+        if self._in_head:
+            super().on_header(name, value)
         self._head_bytes += len(name) + len(b": ") + len(value) + len(b"\r\n")
         if self._head_bytes > MAX_HEAD_BYTES:
             self._stop_parser(_LARGE_HEAD)
@@ -118,6 +121,7 @@ class LimitedHttp(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         super().on_headers_complete()
+        self._in_head = False
         self._pending_bytes = 0
         self._expect_more()
 

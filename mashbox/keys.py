@@ -57,6 +57,7 @@ def exposure(path: Path) -> str | None:
 
 
 def _read_file(path: Path) -> Iterator[_Entry]:
+    # Not splitlines, which counts lines that editors do not.
     lines = [_words(line) for line in _text(path).split("\n")]
     if not any(lines):
         raise BadKeys(f"{path} has no keys. {_WANTED}")

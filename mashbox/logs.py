@@ -24,6 +24,7 @@ def set_up_logging(log_format: LogFormat, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.json else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    # Python's own warnings would stand between JSON lines as plain text.
     logging.captureWarnings(True)
     # Ours alone: libraries tell more than whoever reads the log can use.
     logging.getLogger("mashbox").setLevel(level)
@@ -59,6 +60,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        # In ASCII a line is one line, whatever separators its reader knows.
         return json.dumps(line)
 
 

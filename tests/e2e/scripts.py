@@ -20,6 +20,14 @@ THOUGHT = "Let me think."
 TEXT = "Hello from the script."
 PARTS: list[Json] = [{"reasoning": THOUGHT}, {"text": TEXT}]
 
+# An answer to "endless", which goes on until its client leaves.
+ENDLESS: Json = {
+    "match": {"user": "endless"},
+    "parts": [{"text": "on and on "}],
+    "finish": "length",
+    "token_delay_ms": 20,
+}
+
 
 def write_script(folder: Path, answers: Iterable[Json]) -> Path:
     """Write a script that gives `answers`, and the text of PARTS to what none of them matches."""

@@ -17,36 +17,19 @@ import httpx
 import psutil
 import pytest
 
+from tests.e2e.scripts import ENDLESS, scripted
 from tests.e2e.server import Server
 
 pytestmark = pytest.mark.e2e
 
 CHAT = "/v1/chat/completions"
-ENDLESS = "go on for ever"
 LONG = "word and " * 3_000_000
-SCRIPT = {
-    "answers": [
-        {
-            "match": {"user": ENDLESS},
-            "parts": [{"text": "on and on ", "tokens": 100}],
-            "finish": "length",
-            "token_delay_ms": 20,
-        },
-        {"parts": [{"text": "Hello."}]},
-    ]
-}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with scripted(tmp_path_factory.mktemp("misbehave")) as server:
-        yield server.wait_ready()
-
-
-def scripted(folder: Path) -> Server:
-    path = folder / "script.json"
-    path.write_text(json.dumps(SCRIPT))
-    return Server("scripted", "--script", str(path), "--slots", "4")
+    with scripted(tmp_path_factory.mktemp("misbehave"), ENDLESS) as server:
+        yield server
 
 
 def chat_body(text: str, **fields: Any) -> bytes:
@@ -77,7 +60,7 @@ def send_chat(server: Server, body: bytes, announced: int | None = None) -> sock
 def longest_gap(server: Server, load: Callable[[], None]) -> float:
     """The longest pause, in seconds, of a running stream while `load` lasts."""
     pauses: list[float] = []
-    body = chat_body(ENDLESS, stream=True)
+    body = chat_body("endless", stream=True)
     headers = {"content-type": "application/json"}
     with httpx.stream("POST", server.url + CHAT, content=body, headers=headers) as response:
         chunks = response.iter_raw()
@@ -101,7 +84,7 @@ def post(server: Server, path: str, body: bytes) -> httpx.Response:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("how", ["close", "reset", "half-close"])
 def test_a_client_that_leaves_frees_its_slot(server: Server, stream: bool, how: str) -> None:
-    connection = send_chat(server, chat_body(ENDLESS, stream=stream))
+    connection = send_chat(server, chat_body("endless", stream=stream))
     server.wait_for_health(live_rows=1)
     if how == "reset":
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -193,7 +176,6 @@ def test_what_is_no_http_gets_json(server: Server) -> None:
 
 def test_a_signal_ends_the_server_in_the_middle_of_a_long_prompt(tmp_path: Path) -> None:
     with scripted(tmp_path) as server:
-        server.wait_ready()
         connection = send_chat(server, chat_body(LONG))
         process = psutil.Process(server.process.pid)
         used = process.cpu_times().user

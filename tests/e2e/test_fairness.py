@@ -12,20 +12,13 @@ import pytest
 
 from bench.protocols import WIRES, Chat
 from bench.wire import Wire
-from tests.e2e.scripts import PARTS, Json, Pending, scripted
+from tests.e2e.scripts import ENDLESS, PARTS, Json, Pending, scripted
 from tests.e2e.server import HTTP, Server
 
 pytestmark = pytest.mark.e2e
 
 TENANTS = "abcdefghi"
 CHAT = Chat()
-# It runs until its client leaves.
-HOLD: Json = {
-    "match": {"user": "hold"},
-    "parts": [{"text": "on and on "}],
-    "finish": "length",
-    "token_delay_ms": 20,
-}
 # Each answer tells how many requests the worker had begun when it was.
 TURNS: list[Json] = [
     {"match": {"request": turn}, "parts": [{"text": f"turn {turn}"}]} for turn in range(1, 80)
@@ -59,7 +52,7 @@ def queue(server: Server, tenant: str, count: int, text: str = "Hi") -> list[Pen
 
 def hold(server: Server) -> Pending:
     """Take the only slot."""
-    request = Pending(server, CHAT, "hold", key("a"))
+    request = Pending(server, CHAT, "endless", key("a"))
     server.wait_for_health(live_rows=1, seconds=10)
     return request
 
@@ -74,7 +67,7 @@ def refused(server: Server, wire: Wire, tenant: str) -> httpx.Response:
 
 
 def test_a_flood_of_one_tenant_delays_another_by_one_turn(tmp_path: Path) -> None:
-    with with_tenants(tmp_path, HOLD, *TURNS) as server:
+    with with_tenants(tmp_path, ENDLESS, *TURNS) as server:
         held = hold(server)
         flood = queue(server, "a", 30)
         late = queue(server, "b", 1)
@@ -86,7 +79,7 @@ def test_a_flood_of_one_tenant_delays_another_by_one_turn(tmp_path: Path) -> Non
 
 
 def test_tenants_take_turns_whatever_each_has_sent(tmp_path: Path) -> None:
-    with with_tenants(tmp_path, HOLD, *TURNS) as server:
+    with with_tenants(tmp_path, ENDLESS, *TURNS) as server:
         held = hold(server)
         waiting = {tenant: queue(server, tenant, count) for tenant, count in [("a", 9), ("b", 3)]}
         held.leave()
@@ -95,7 +88,7 @@ def test_tenants_take_turns_whatever_each_has_sent(tmp_path: Path) -> None:
 
 
 def test_a_tenant_at_its_limit_is_refused_and_others_are_not(tmp_path: Path) -> None:
-    with with_tenants(tmp_path, HOLD, {"parts": PARTS}) as server:
+    with with_tenants(tmp_path, ENDLESS, {"parts": PARTS}) as server:
         held = hold(server)
         waiting = queue(server, "a", 32)
         for wire in WIRES:
@@ -109,7 +102,7 @@ def test_a_tenant_at_its_limit_is_refused_and_others_are_not(tmp_path: Path) -> 
 
 
 def test_a_full_queue_refuses_everyone(tmp_path: Path) -> None:
-    with with_tenants(tmp_path, HOLD, {"parts": PARTS}) as server:
+    with with_tenants(tmp_path, ENDLESS, {"parts": PARTS}) as server:
         held = hold(server)
         waiting = [request for tenant in TENANTS[:8] for request in queue_fast(server, tenant, 32)]
         server.wait_for_health(waiting=256, seconds=20)

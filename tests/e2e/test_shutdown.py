@@ -12,19 +12,13 @@ import psutil
 import pytest
 
 from bench.protocols import WIRES, Chat, Messages
-from tests.e2e.scripts import PARTS, Json, Pending, ask, is_right, scripted
+from tests.e2e.scripts import ENDLESS, PARTS, Json, Pending, ask, is_right, scripted
 from tests.e2e.server import Server
 
 pytestmark = pytest.mark.e2e
 
 # A second or two: an answer that ends within the drain.
 SLOW: Json = {"match": {"user": "slow"}, "parts": PARTS, "token_delay_ms": 200}
-ENDLESS: Json = {
-    "match": {"user": "endless"},
-    "parts": [{"text": "on and on "}],
-    "finish": "length",
-    "token_delay_ms": 20,
-}
 BOTH_WAYS = list(itertools.product(WIRES, [False, True]))
 
 

@@ -206,18 +206,41 @@ def test_only_the_suspect_that_kills_the_worker_again_is_charged_again() -> None
 
 def test_a_suspect_waits_until_the_requests_of_a_living_worker_are_over() -> None:
     stage = Stage(slots=3)
-    a, b, _ = stage.enter("a", "b", "c")
+    a, b, c = stage.enter("a", "b", "c")
     stage.run(a, b)
     stage.dispatcher.lost(a)
+    stage.dispatcher.withdrawn(c)
     stage.dispatcher.again(a)
-    c = stage.dispatcher.get("c")
-    assert c is not None
-    stage.run(c)
     stage.sent.clear()
     stage.dispatcher.leave(b)
-    assert stage.sent == []
-    stage.dispatcher.leave(c)
+    stage.run(a)
     assert stage.sent == ["a"]
+    stage.dispatcher.leave(a)
+    assert stage.sent == ["a", "c"]
+
+
+def test_a_request_that_can_have_harmed_nobody_is_next_but_not_alone() -> None:
+    stage = Stage(slots=3)
+    a, b, c, _ = stage.enter("a", "b", "c", "d")
+    stage.run(a, b)
+    stage.dispatcher.lost(a, suspect=False)
+    stage.dispatcher.again(a)
+    stage.sent.clear()
+    stage.dispatcher.started(c)
+    assert stage.sent == ["a"]
+    stage.run(a)
+    assert stage.sent == ["a", "d"]
+    assert stage.dispatcher.is_running(b)
+
+
+def test_a_lost_request_can_leave_before_it_runs_again() -> None:
+    stage = Stage(slots=3)
+    a, _ = stage.enter("a", "b")
+    stage.run(a)
+    stage.dispatcher.lost(a, suspect=False)
+    stage.dispatcher.again(a)
+    assert stage.dispatcher.leave(a)
+    assert (stage.dispatcher.running, stage.dispatcher.waiting) == (0, 1)
 
 
 def test_a_suspect_whose_client_leaves_makes_way() -> None:

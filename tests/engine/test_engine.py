@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from engine.errors import (
     PromptRefused,
     QueueFull,
     ServerStopped,
+    Stopping,
     WorkerFailed,
 )
 from engine.events import Event, Finished, FinishReason, PartDelta, PartStart, Started
@@ -251,6 +253,21 @@ async def test_a_failed_request_ends_alone(stage: Stage) -> None:
     assert len(await collect(good)) == 2
 
 
+async def test_what_a_failed_step_gave_back_is_run_later(stage: Stage) -> None:
+    lost = await stage.engine.generate(request("lost"))
+    stage.outputs(SequenceOutput("lost", (), 0, started_at=0.5))
+    given_back = await stage.engine.generate(request("given back"))
+    await settle()
+    stage.worker.say(Failed("odd", ("lost",), True, ("given back",)))
+    with pytest.raises(WorkerFailed):
+        await collect(lost)
+    lost.close()
+    sent = [m.request_id for m in stage.worker.received if isinstance(m, Submit)]
+    assert sent == ["lost", "given back", "given back"]
+    stage.outputs(SequenceOutput("given back", (), 1, finish="stop", started_at=0.5))
+    assert isinstance((await collect(given_back))[-1], Finished)
+
+
 async def test_a_dead_worker_fails_what_ran_and_the_next_one_serves(stage: Stage) -> None:
     lost = await stage.engine.generate(request("lost"))
     stage.outputs(SequenceOutput("lost", (), 0, started_at=0.5))
@@ -335,6 +352,18 @@ async def test_a_request_is_not_kept_waiting_for_ever(
     assert stage.engine.health().waiting == 0
 
 
+async def test_the_first_of_several_deaths_starts_the_clock(stage: Stage) -> None:
+    stage.worker.die(-9, [])
+    await settle()
+    deadline = stage.engine._restart_deadline
+    assert deadline
+    stage.worker.die(-9, [])
+    await settle()
+    assert stage.engine._restart_deadline is deadline
+    stage.engine.on_ready(ready(byte_level(), TEMPLATE))
+    assert deadline.cancelled()
+
+
 async def test_a_lost_request_is_not_sent_again_while_the_server_stops(stage: Stage) -> None:
     answer = await stage.engine.generate(request())
     stage.outputs(SequenceOutput("r", (), 0, started_at=0.5))
@@ -363,6 +392,18 @@ async def test_draining_takes_nothing_new_and_waits_for_what_runs(stage: Stage) 
     stage.outputs(SequenceOutput("r", (), 1, finish="stop"))
     await draining
     assert isinstance((await collect(answer))[-1], Finished)
+
+
+async def test_a_drain_that_begins_while_a_prompt_is_read_sends_it_away(stage: Stage) -> None:
+    busy = threading.Event()
+    stage.engine._pool._short.submit(busy.wait)
+    asking = asyncio.ensure_future(stage.engine.generate(request()))
+    await settle()
+    await stage.engine.drain(timeout=0.0)
+    busy.set()
+    with pytest.raises(Stopping):
+        await asking
+    assert stage.worker.received == []
 
 
 async def test_draining_sends_away_what_still_waits(stage: Stage) -> None:
@@ -448,11 +489,3 @@ async def test_markers_in_a_plain_texts_answer_are_text(stage: Stage) -> None:
     ids = ids_of(stage, "<think>b</think>")
     stage.outputs(SequenceOutput("r", ids, len(ids) + 1, finish="stop", started_at=0.5))
     assert text_of(await collect(answer)) == "<think>b</think>"
-
-
-async def test_tokens_are_counted_beyond_the_context_and_the_queue(stage: Stage) -> None:
-    text = "hello there " * CTX
-    assert await stage.engine.count_tokens(TextPrompt(text)) > CTX
-    prompt = ChatPrompt((Message("user", "hello"),))
-    assert await stage.engine.count_tokens(prompt) == len(ids_of(stage, "user: hello\n"))
-    assert stage.engine.health().waiting == 0

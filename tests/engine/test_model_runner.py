@@ -60,6 +60,11 @@ def test_the_runtime_names_what_computes() -> None:
     assert runtime["threads"] == str(torch.get_num_threads())
 
 
+def test_the_runtime_can_be_read_without_torch() -> None:
+    runtime = TransformersRunner(tiny_model("llama"), config()).runtime()
+    assert {type(value) for value in runtime.values()} == {str}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_path_is_batched_where_the_class_allows_it(name: str) -> None:
     forward = TransformersRunner(tiny_model(name), config()).forward

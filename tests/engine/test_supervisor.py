@@ -235,7 +235,7 @@ async def test_a_worker_that_has_work_and_says_nothing_is_killed_and_started_aga
     stage.listener.has_work = True
     await killed(stage)
     await settle()
-    assert stage.listener.heard[-1] == "The model worker stopped (it hung: no step in 0.02 s)."
+    assert stage.listener.heard[-1] == "The model worker stopped (it hung: no word in 0.02 s)."
     assert len(stage.workers) == 2
     await stage.supervisor.close()
 
@@ -274,4 +274,31 @@ async def test_a_worker_that_speaks_is_not_killed_however_long_its_work_takes() 
     stage.supervisor._heard_at -= 40.0
     stage.supervisor._look()
     assert stage.workers[0].killed
+    await stage.supervisor.close()
+
+
+async def test_a_worker_that_hangs_while_it_starts_again_is_killed_too() -> None:
+    stage = await ready_stage(Stage(step_seconds=30.0))
+    stage.workers[0].die(-9, [])
+    await settle()
+    stage.supervisor.load_seconds = 7.0
+    stage.supervisor._heard_at -= 60.0
+    stage.supervisor._look()
+    assert not stage.workers[1].killed
+    stage.supervisor._heard_at -= 20.0
+    stage.supervisor._look()
+    assert stage.workers[1].killed
+    await settle()
+    assert stage.listener.heard[-1] == "The model worker stopped (it hung: no word in 70 s)."
+    await stage.supervisor.close()
+
+
+async def test_the_first_start_may_take_as_long_as_it_likes() -> None:
+    stage = Stage(step_seconds=1.0)
+    starting = await stage.begin()
+    stage.supervisor._heard_at -= 10_000.0
+    stage.supervisor._look()
+    assert not stage.workers[0].killed
+    stage.workers[0].say(READY)
+    await starting
     await stage.supervisor.close()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from engine.errors import BadPrompt, ServerStopped
+from engine.errors import BadPrompt, Stopping
 from engine.text_pool import SHORT, Abandoned, Cancelled, TextPool
 
 LONG = SHORT + 1
@@ -87,5 +87,5 @@ async def test_closing_stops_running_and_queued_work(pool: TextPool) -> None:
     await work.until(work.begun)
     pool.close()
     results = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(result) for result in results] == [ServerStopped, ServerStopped]
+    assert [type(result) for result in results] == [Stopping, Stopping]
     assert work.stopped.is_set() and not queued.begun.is_set()

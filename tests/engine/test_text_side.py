@@ -59,11 +59,13 @@ def test_plain_text_is_neither_held_nor_capped() -> None:
 
 @pytest.mark.parametrize("asked", [prompt(ToolChoice()), TextPrompt("hello")])
 def test_work_that_is_cancelled_stops(asked: ChatPrompt | TextPrompt) -> None:
-    text = text_side(KNOWING)
     with pytest.raises(Abandoned):
-        text.prepare(asked, 4000, lambda: True)
+        text_side(KNOWING).prepare(asked, 4000, lambda: True)
+
+
+def test_a_count_that_is_cancelled_stops() -> None:
     with pytest.raises(Abandoned):
-        text.count(asked, lambda: True)
+        text_side(KNOWING).count(prompt(ToolChoice()), lambda: True)
 
 
 def test_the_size_of_a_prompt_is_about_its_characters() -> None:

@@ -82,13 +82,20 @@ def submit(request_id: str, max_tokens: int = 2) -> Submit:
 def serve(
     runner: ScriptedRunner, messages: list[Any], last: str, config: EngineConfig = CONFIG
 ) -> Outbox:
-    """Run a worker over `messages`; it is told to leave when request `last` is over."""
+    """Run a worker over `messages`; it is told to leave when request `last` is over.
+
+    What it gives back it gets again, as the server would send it.
+    """
     inbox: Inbox = queue.SimpleQueue()
     outbox = Outbox()
 
     class Closing(Outbox):
         def send(self, message: FromWorker, /) -> None:
             outbox.send(message)
+            given_back = message.withdrawn if isinstance(message, Failed) else ()
+            for again in messages:
+                if isinstance(again, Submit) and again.request_id in given_back:
+                    inbox.put(again)
             if last in outbox.finished() or last in outbox.failed():
                 inbox.put(Shutdown())
 
@@ -141,13 +148,17 @@ def test_error_of_one_request_leaves_the_others_running() -> None:
     runner = ScriptedRunner([None, RequestFailed("no room", "b")])
     outbox = serve(runner, [submit("a", 5), submit("b")], last="a")
     assert Failed("no room", ("b",)) in outbox.messages
+    assert not any(isinstance(message, Warned) for message in outbox.messages)
     assert outbox.finished() == ["a"]
 
 
 def test_error_of_a_whole_step_fails_its_requests_and_the_worker_lives() -> None:
     runner = ScriptedRunner([None, ValueError("odd")])
     outbox = serve(runner, [submit("a", 5), submit("b"), submit("c")], last="c")
-    assert Failed("ValueError: odd", ("b", "a")) in outbox.messages
+    # The one that had not begun is given back: what failed has to be tried alone.
+    assert Failed("ValueError: odd", ("b", "a"), True, ("c",)) in outbox.messages
+    [warning] = [m for m in outbox.messages if isinstance(m, Warned)]
+    assert warning.message.startswith("Traceback") and warning.message.endswith("ValueError: odd")
     assert outbox.finished() == ["c"]
 
 

@@ -62,7 +62,7 @@ async def test_every_request_is_one_line(
     (line,) = lines()
     shown = path.partition("?")[0].replace("%0a", "%0A")
     assert line.startswith(f"{level} {method} {shown} {status} seconds=0.0")
-    assert line.endswith(f" request_id={response.headers['x-request-id']}")
+    assert f" request_id={response.headers['x-request-id']}" in line
 
 
 async def test_json_has_method_path_and_status_apart(caplog: pytest.LogCaptureFixture) -> None:
@@ -123,6 +123,22 @@ async def test_a_client_that_left_a_stream_is_an_abort(lines: Lines) -> None:
     await serving
     assert f"POST {CHAT} 200 " in lines()[0]
     assert " finish=abort" in lines()[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"messages": [{"role": 7, "my secret": 1}]}, "invalid_request_error (messages)"),
+        ({"model": "my secret"}, "model_not_found (model)"),
+        ({"temperature": 9}, "invalid_request_error (temperature)"),
+    ],
+)
+async def test_a_refusal_says_why_in_words_that_are_not_the_clients(
+    lines: Lines, fields: dict[str, Any], reason: str
+) -> None:
+    assert await ask(ScriptedEngine(), **fields) in (400, 404)
+    assert f'error="{reason}"' in lines()[0]
+    assert "secret" not in lines()[0]
 
 
 async def test_a_response_that_breaks_is_an_error(lines: Lines) -> None:
