@@ -81,13 +81,13 @@ async def edit(client: Client, seed: int) -> Figures:
         request = f"Repeat this text exactly, word for word, and add nothing:\n\n{text}"
         reply = await client.chat(user(request), 200)
         replies.append(reply)
-        shares.append(_repeated(reply.text, text))
+        shares.append(repeated(reply.text, text))
     figures = of_chats(replies)
     kept = ("decode tok/s of one", "TTFT p50 ms")
     return {name: figures[name] for name in kept} | {"share repeated": median(shares)}
 
 
-def _repeated(answer: str, text: str) -> float:
+def repeated(answer: str, text: str) -> float:
     """The share of the answer's runs of four words that the text has too."""
     runs = _fours(answer)
     return sum(run in _fours(text) for run in runs) / max(1, len(runs))
@@ -113,14 +113,16 @@ async def beside(client: Client, seed: int) -> Figures:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    return _interference(running, long)
+    return interference(running, long)
 
 
-def _interference(running: Reply, long: Reply) -> Figures:
+def interference(running: Reply, long: Reply) -> Figures:
     """The running answer's pace before the long prompt came and while it was computed."""
     ends = list(zip(running.times[1:], running.gaps, strict=True))
     quiet = [gap for end, gap in ends if end < long.started]
-    disturbed = [gap for end, gap in ends if end >= long.started and end - gap <= long.times[0]]
+    disturbed = [gap for end, gap in ends if end >= long.started and end - gap < long.times[0]]
+    if not disturbed:
+        raise RuntimeError("the running answer was over before the long prompt came")
     p99 = percentile(disturbed, 0.99)
     return {
         "inter-token p50 before ms": 1000 * median(quiet),
