@@ -38,6 +38,7 @@ class EngineConfig:
     slots: int = 4
     device: str = "auto"
     dtype: str = "auto"
+    quant: str = "none"
     threads: int = 0
     prefill_chunk: int = PREFILL_CHUNK
     tool_format: str | None = None
