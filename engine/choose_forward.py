@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from engine.config import EngineConfig
+from engine.errors import ModelError
 from engine.forward import Forward, LeanForward, SequenceForward, SlotForward
 from engine.int8_linear import int8_is_supported
 from engine.kv_cache import has_only_attention
@@ -27,8 +28,11 @@ _INT8_TOLERANCE = 0.3
 def choose_forward(model: PreTrainedModel, config: EngineConfig) -> Forward:
     """Pick the fastest path that the class's layers fit and whose logits agree with the plain one.
 
-    The plain one takes later tokens one by one, as every class's `generate` does.
+    The plain one takes later tokens one by one, as every class's `generate` does. Raises ModelError
+    when int8 is asked for and not to be had.
     """
+    if config.quant == "int8" and not (is_lean(model) and wants_int8(config, model.device)):
+        raise ModelError(f"{type(model).__name__} cannot run in int8 here. Use --quant none.")
     expected = _probe(SequenceForward(model, 2, resumes=False))
     if lean := _choose_lean(model, config, expected):
         _release(model)
@@ -41,12 +45,18 @@ def choose_forward(model: PreTrainedModel, config: EngineConfig) -> Forward:
     return SequenceForward(model, config.slots, resumes)
 
 
+def wants_int8(config: EngineConfig, device: torch.device) -> bool:
+    """Whether the CPU may round the weights: when asked, or when no precision is asked for."""
+    asked = config.quant == "int8" or (config.quant == "auto" and config.dtype == "auto")
+    return asked and device.type == "cpu" and int8_is_supported()
+
+
 def _choose_lean(
     model: PreTrainedModel, config: EngineConfig, expected: torch.Tensor
 ) -> LeanModel | None:
     if not is_lean(model):
         return None
-    if config.quant == "int8" and int8_is_supported():
+    if wants_int8(config, model.device):
         lean = build_lean(model, Int8Format())
         if _runs_alike(lean, model, expected, _INT8_TOLERANCE):
             return lean

@@ -10,6 +10,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from engine.kv_cache import SlotCache
 from engine.lean_model import LeanModel
+from engine.packed_linear import weight_bytes
 
 
 class Forward(Protocol):
@@ -22,6 +23,10 @@ class Forward(Protocol):
     @property
     def slot_cache(self) -> SlotCache | None:
         """The keys and values of all slots."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
@@ -71,6 +76,11 @@ class SlotForward(_RowForward):
         self._config = model.config.get_text_config(decoder=True)
         self.slot_cache = SlotCache(model.config, slots, ctx)
 
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+        return weight_bytes([self._model])
+
     def _run(
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
     ) -> torch.Tensor:
@@ -106,6 +116,11 @@ class LeanForward(_RowForward):
         self.model = model
         self.slot_cache = SlotCache(config, slots, ctx)
 
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+        return self.model.weight_bytes
+
     def _run(
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
     ) -> torch.Tensor:
@@ -129,6 +144,11 @@ class SequenceForward:
         self._model = model
         self._resumes = resumes
         self._caches: list[DynamicCache | None] = [None] * slots
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+        return weight_bytes([self._model])
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from engine.kv_cache import SlotCache, Window, layer_types
 from engine.packed_linear import weight_bytes
-from engine.weight_format import WeightFormat
+from engine.weight_format import Int8Format, WeightFormat
 
 _CLASSES = frozenset(
     {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
@@ -50,6 +50,7 @@ class LeanModel:
     heads: int
     kv_heads: int
     epsilon: float
+    is_int8: bool
 
     @property
     def weight_bytes(self) -> int:
@@ -61,6 +62,11 @@ class LeanModel:
 
     def logits(self, token_ids: torch.Tensor, cache: SlotCache, window: Window) -> torch.Tensor:
         """Compute tokens `[n, q]` of the window; return the last ones' logits `[n, vocab]`."""
+        hidden = self.hidden(token_ids, cache, window)
+        return self.head(hidden[:, -1])  # type: ignore[no-any-return]
+
+    def hidden(self, token_ids: torch.Tensor, cache: SlotCache, window: Window) -> torch.Tensor:
+        """Compute tokens `[n, q]` of the window up to the head: `[n, q, dim]`."""
         angles = window.positions.view(-1, 1, 1) * self.frequencies
         rotation = torch.polar(self.rotary_scale.expand_as(angles), angles)
         hidden = self.embedding(token_ids.flatten())
@@ -71,7 +77,7 @@ class LeanModel:
             hidden += layer.output(_attend(queries, keys, values, masks[layer.kind]))
             gate, up = layer.gate_up(hidden).chunk(2, -1)
             hidden += layer.down(F.silu(gate).mul_(up))
-        return self.head(hidden.view(*token_ids.shape, -1)[:, -1])  # type: ignore[no-any-return]
+        return torch.unflatten(hidden, 0, token_ids.shape)
 
     def _heads(
         self, layer: LeanLayer, hidden: torch.Tensor, rotation: torch.Tensor
@@ -111,6 +117,7 @@ def build_lean(model: PreTrainedModel, store: WeightFormat) -> LeanModel:
         heads=config.num_attention_heads,
         kv_heads=config.num_key_value_heads,
         epsilon=config.rms_norm_eps,
+        is_int8=isinstance(store, Int8Format),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from transformers import PreTrainedModel
@@ -11,8 +12,10 @@ from transformers import PreTrainedModel
 from engine.choose_forward import choose_forward
 from engine.config import EngineConfig
 from engine.constraint import Mask
+from engine.forward import LeanForward
 from engine.host_cache import Payload
 from engine.kv_cache import SlotCache
+from engine.messages import Ready
 from engine.request import SamplingParams
 from engine.sampler import Sampler
 from engine.scheduler import Batch, DecodeRow, OutOfMemory, PrefillChunk, RequestFailed
@@ -88,6 +91,16 @@ class TransformersRunner:
         for done, batch in enumerate(batches, start=1):
             self.run(batch)
             on_step(done, len(batches))
+
+    def describe(self, loaded: Ready) -> Ready:
+        """Complete what loading told of the model by what became of it here."""
+        is_int8 = isinstance(self.forward, LeanForward) and self.forward.model.is_int8
+        return replace(
+            loaded,
+            weight_bytes=self.forward.weight_bytes,
+            dtype="int8" if is_int8 else loaded.dtype,
+            runtime=self.runtime(),
+        )
 
     def runtime(self) -> dict[str, str]:
         """Name what computes here."""

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Literal, Protocol
 
@@ -160,7 +159,7 @@ def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Re
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))
     trim_memory()
-    return runner, replace(loaded.ready, runtime=runner.runtime())
+    return runner, runner.describe(loaded.ready)
 
 
 def _report(
