@@ -34,13 +34,15 @@ SENTENCES = (
 class Reply:
     """One streamed answer; `times` are the moments, in seconds, at which pieces of text came.
 
-    `tokens` is what the server counts, or else the number of pieces.
+    `tokens` is what the server counts, or else the number of pieces; `computed` are the prompt's
+    tokens that no cache held, if the server tells.
     """
 
     started: float = field(default_factory=time.perf_counter)
     times: list[float] = field(default_factory=list)
     text: str = ""
     tokens: int = 0
+    computed: int | None = None
 
     @property
     def first(self) -> float:
@@ -90,7 +92,8 @@ class Client:
 
     def __init__(self, url: str, model: str) -> None:
         self._model = model
-        limits = httpx.Limits(max_connections=None)
+        # A connection for each chat: llama-server closes kept ones under the next request.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._http = httpx.AsyncClient(base_url=url, timeout=900, limits=limits)
 
     async def close(self) -> None:
@@ -143,10 +146,17 @@ class Client:
 
 def _take(chunk: dict[str, Any], reply: Reply) -> bool:
     """Add a chunk to `reply`; True if there was text in it."""
-    reply.tokens = (chunk.get("usage") or {}).get("completion_tokens") or reply.tokens
+    _take_usage(chunk.get("usage") or {}, reply)
     deltas = [choice.get("delta") or {} for choice in chunk["choices"]]
     text = "".join(delta.get("content") or "" for delta in deltas)
     if text:
         reply.text += text
         reply.times.append(time.perf_counter())
     return bool(text)
+
+
+def _take_usage(usage: dict[str, Any], reply: Reply) -> None:
+    reply.tokens = usage.get("completion_tokens") or reply.tokens
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+    if cached is not None:
+        reply.computed = usage["prompt_tokens"] - cached

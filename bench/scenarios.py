@@ -41,36 +41,36 @@ def chats(concurrency: int, count: int) -> Scenario:
 
 
 async def long_prompt(client: Client, seed: int) -> Figures:
-    """Two prompts of 4,000 tokens, one after the other."""
-    replies = [await client.chat(user(prompt(LONG, seed * 1000 + n)), 4) for n in range(2)]
-    first = median(reply.first for reply in replies)
-    return {"TTFT p50 ms": 1000 * first, "prompt tok/s": LONG / first}
+    """One prompt of 4,000 tokens."""
+    reply = await client.chat(user(prompt(LONG, seed)), 4)
+    return {"TTFT ms": 1000 * reply.first, "prompt tok/s": LONG / reply.first}
 
 
 async def agent(client: Client, seed: int) -> Figures:
     """A conversation that grows to 6,000 tokens, and on after others took its slot."""
     messages: list[Message] = []
-    figures = {}
-    for turn in range(1, TURNS + 1):
-        figures[f"turn {turn} TTFT ms"] = await _turn(client, messages, seed * 1000 + turn)
+    turns = [await _turn(client, messages, seed * 1000 + turn) for turn in range(TURNS)]
     others = [prompt(200, seed * 1000 + 100 + n) for n in range(OTHERS)]
     await client.chats(others, 8, 4)
-    again = await _turn(client, messages, seed * 1000 + TURNS + 1)
-    fresh = median([await _turn(client, [], seed * 1000 + 500 + n) for n in range(3)])
-    return figures | {
-        f"TTFT after {OTHERS} others ms": again,
-        "TTFT of one turn alone ms": fresh,
-        f"turn {TURNS} / one turn alone": figures[f"turn {TURNS} TTFT ms"] / fresh,
-        "after others / one turn alone": again / fresh,
-    }
+    again = await _turn(client, messages, seed * 1000 + TURNS)
+    alone = [await _turn(client, [], seed * 1000 + 500 + n) for n in range(3)]
+    one = 1000 * median(reply.first for reply in alone)
+    figures = {f"turn {n} TTFT ms": 1000 * reply.first for n, reply in enumerate(turns, 1)}
+    figures |= {"after others TTFT ms": 1000 * again.first, "one turn alone TTFT ms": one}
+    figures[f"after others / turn {TURNS}"] = again.first / turns[-1].first
+    for name, reply in (f"turn {TURNS}", turns[-1]), ("after others", again):
+        figures[f"{name} / one turn alone"] = 1000 * reply.first / one
+        if reply.computed is not None:
+            figures[f"{name} prompt tokens computed"] = reply.computed
+    return figures
 
 
-async def _turn(client: Client, messages: list[Message], seed: int) -> float:
-    """Add a question and its answer to the conversation; gives the milliseconds to first text."""
+async def _turn(client: Client, messages: list[Message], seed: int) -> Reply:
+    """Add a question and its answer to the conversation."""
     messages += user(f"Here is more: {filler(TURN_WORDS, seed)}. What comes next?")
     reply = await client.chat(messages, TURN_ANSWER)
     messages.append({"role": "assistant", "content": reply.text})
-    return 1000 * reply.first
+    return reply
 
 
 async def edit(client: Client, seed: int) -> Figures:
@@ -81,13 +81,13 @@ async def edit(client: Client, seed: int) -> Figures:
         request = f"Repeat this text exactly, word for word, and add nothing:\n\n{text}"
         reply = await client.chat(user(request), 200)
         replies.append(reply)
-        shares.append(_repeated(reply.text, text))
+        shares.append(repeated(reply.text, text))
     figures = of_chats(replies)
     kept = ("decode tok/s of one", "TTFT p50 ms")
     return {name: figures[name] for name in kept} | {"share repeated": median(shares)}
 
 
-def _repeated(answer: str, text: str) -> float:
+def repeated(answer: str, text: str) -> float:
     """The share of the answer's runs of four words that the text has too."""
     runs = _fours(answer)
     return sum(run in _fours(text) for run in runs) / max(1, len(runs))
@@ -113,14 +113,16 @@ async def beside(client: Client, seed: int) -> Figures:
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-    return _interference(running, long)
+    return interference(running, long)
 
 
-def _interference(running: Reply, long: Reply) -> Figures:
+def interference(running: Reply, long: Reply) -> Figures:
     """The running answer's pace before the long prompt came and while it was computed."""
     ends = list(zip(running.times[1:], running.gaps, strict=True))
     quiet = [gap for end, gap in ends if end < long.started]
-    disturbed = [gap for end, gap in ends if end >= long.started and end - gap <= long.times[0]]
+    disturbed = [gap for end, gap in ends if end >= long.started and end - gap < long.times[0]]
+    if not disturbed:
+        raise RuntimeError("the running answer was over before the long prompt came")
     p99 = percentile(disturbed, 0.99)
     return {
         "inter-token p50 before ms": 1000 * median(quiet),

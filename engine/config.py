@@ -26,7 +26,8 @@ class EngineConfig:
     """Frozen settings of one engine.
 
     `ctx` is the tokens of one slot (prompt and answer together), `slots` the requests decoded
-    together, `prefill_chunk` the most prompt tokens one device call computes. `tool_format` is the
+    together, `prefill_chunk` the most prompt tokens one device call computes. `quant` is none, int8
+    (weights and activations), or auto: int8 on a CPU when `dtype` is auto. `tool_format` is the
     name of a `model_format`, None the one that the chat template shows. `cache_ram` is the most
     bytes of host memory for prompts that no slot holds any more. A worker that has work and gives
     no sign for `step_seconds` is taken to hang. `restarts` counts how often the worker has been
@@ -38,6 +39,7 @@ class EngineConfig:
     slots: int = 4
     device: str = "auto"
     dtype: str = "auto"
+    quant: str = "none"
     threads: int = 0
     prefill_chunk: int = PREFILL_CHUNK
     tool_format: str | None = None

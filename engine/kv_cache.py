@@ -107,7 +107,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         self._ctx = -(-ctx // _KEY_BLOCK) * _KEY_BLOCK
         self._row_of = list(range(slots))
         self._lengths = [0] * slots
-        super().__init__(layers=[SlotLayer(slots, self._ctx) for _ in _layer_types(config)])
+        super().__init__(layers=[SlotLayer(slots, self._ctx) for _ in layer_types(config)])
 
     def align(self, slots: Sequence[int]) -> list[int]:
         """Bring `slots` into neighbouring rows and return them in row order.
@@ -191,10 +191,11 @@ class SlotCache(Cache):  # type: ignore[misc]
 
 def has_only_attention(config: PreTrainedConfig) -> bool:
     """Whether every layer keeps plain keys and values, as the slot tensors hold them."""
-    return set(_layer_types(config)) <= _ATTENTION_TYPES
+    return set(layer_types(config)) <= _ATTENTION_TYPES
 
 
-def _layer_types(config: PreTrainedConfig) -> list[str]:
+def layer_types(config: PreTrainedConfig) -> list[str]:
+    """The kind of each of the decoder's layers."""
     types, _ = get_layer_types_and_kwargs(config.get_text_config(decoder=True))
     return list(types)
 

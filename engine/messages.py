@@ -85,7 +85,8 @@ class Ready:
     `tokenizer_json` is the serialized `tokenizers.Tokenizer`; `special_tokens` maps template
     variables such as `bos_token` to their spelling; `eos_token_ids` end an answer. `weight_bytes`
     is what the weights take in device memory, `bits_per_weight` what they take in the weights file.
-    `runtime` names what computes: library versions, the device, the forward path, threads.
+    `dtype` is int8 where weights were rounded. `runtime` names what computes: library versions, the
+    device, the forward path, threads.
     """
 
     tokenizer_json: str

@@ -8,6 +8,7 @@ rows, which `torch.nn.functional.linear` does not grant.
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from typing import TypeGuard
 
 import torch
@@ -24,7 +25,8 @@ class PackedLinear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self.bias = linear.bias
+        self.packed_bytes = linear.weight.nbytes
+        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone())
         self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
 
     @property
@@ -39,6 +41,12 @@ class PackedLinear(nn.Module):
         )
 
 
+def pack_linear(linear: nn.Linear) -> nn.Module:
+    """Give a packed layer where that pays, else the same one."""
+    on_cpu = linear.weight.device.type == "cpu"
+    return PackedLinear(linear) if on_cpu and _is_supported() and _is_packable(linear) else linear
+
+
 @torch.no_grad()
 def pack_linears(model: PreTrainedModel) -> None:
     """Replace the model's linear layers in place where that pays; elsewhere do nothing."""
@@ -51,6 +59,13 @@ def pack_linears(model: PreTrainedModel) -> None:
     # What is left may be views of the mapped weights file: a copy lets go of the whole mapping.
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()
+
+
+def weight_bytes(modules: Iterable[nn.Module]) -> int:
+    """Bytes of all weights, those with several names once, packed ones as they are packed."""
+    parts = [part for module in modules for part in module.modules()]
+    tensors = {t.data_ptr(): t.nbytes for part in parts for t in part.parameters(recurse=False)}
+    return sum(tensors.values()) + sum(getattr(part, "packed_bytes", 0) for part in parts)
 
 
 def _is_supported() -> bool:

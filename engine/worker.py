@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import traceback
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Literal, Protocol
 
@@ -169,7 +168,7 @@ def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Re
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))
     trim_memory()
-    return runner, replace(loaded.ready, runtime=runner.runtime())
+    return runner, runner.describe(loaded.ready)
 
 
 def _report(

@@ -32,6 +32,14 @@ class Dtype(StrEnum):
     float16 = "float16"
 
 
+class Quant(StrEnum):
+    """Rounding of the weights."""
+
+    auto = "auto"
+    none = "none"
+    int8 = "int8"
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"mashbox {__version__}")
@@ -165,6 +173,13 @@ DtypeOption = Annotated[
         rich_help_panel="Model",
     ),
 ]
+QuantOption = Annotated[
+    Quant,
+    typer.Option(
+        help="Rounding of the weights: auto (int8 on a CPU unless --dtype is given), none or int8.",
+        rich_help_panel="Model",
+    ),
+]
 ToolFormat = Annotated[
     str | None,
     typer.Option(
@@ -211,6 +226,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     cache_ram: CacheRam = None,
     device: Device = "auto",
     dtype: DtypeOption = Dtype.auto,
+    quant: QuantOption = Quant.auto,
     tool_format: ToolFormat = None,
     script: Script = None,
     log_format: LogFormatOption = LogFormat.text,
@@ -227,7 +243,9 @@ def run(  # noqa: PLR0913 - one parameter an option
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     server = ServerOptions(host, port, api_key_file, allowed_host, drain)
-    options = ModelOptions(ctx, slots, cache_ram, device, dtype.value, tool_format, script)
+    options = ModelOptions(
+        ctx, slots, cache_ram, device, dtype.value, quant.value, tool_format, script
+    )
     try:
         start(console, model, server, options)
     except StartError as error:

@@ -64,6 +64,7 @@ class ModelOptions:
     cache_ram: int | None
     device: str
     dtype: str
+    quant: str
     tool_format: str | None
     script: Path | None
 
@@ -129,6 +130,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
         slots=options.slots,
         device=options.device,
         dtype=options.dtype,
+        quant=options.quant,
         tool_format=options.tool_format,
         cache_ram=choose_cache_ram(options.cache_ram, 0 if is_gpu(options.device) else estimate),
     )

@@ -52,6 +52,13 @@ async def test_pieces_are_counted_where_the_server_does_not_count() -> None:
     assert (await client_of(*HELLO, LO).chat(user("Hi"), 9)).tokens == 2
 
 
+async def test_what_a_cache_held_was_not_computed() -> None:
+    usage = {"prompt_tokens": 90, "prompt_tokens_details": {"cached_tokens": 80}}
+    told = event({"content": "!"}, usage=usage)
+    assert (await client_of(told).chat(user("Hi"), 9)).computed == 10
+    assert (await client_of(LO, USAGE).chat(user("Hi"), 9)).computed is None
+
+
 async def test_a_refusal_and_an_answer_without_text_are_no_measurements() -> None:
     with pytest.raises(RuntimeError, match="no room"):
         await client_of(status=503).chat(user("Hi"), 9)

@@ -8,16 +8,18 @@ import pytest
 import torch
 
 from engine.config import EngineConfig, ModelSource
+from engine.forward import LeanForward, SequenceForward, SlotForward
 from engine.messages import Submit
-from engine.model_runner import SequenceForward, SlotForward, TransformersRunner, use_threads
+from engine.model_runner import TransformersRunner, use_threads
 from engine.request import SamplingParams
 from engine.scheduler import Batch, OutOfMemory, PrefillChunk, RequestFailed, Scheduler
 from engine.slot import Sequence as TokenSequence
 from tests.engine.tiny_models import CONFIGS, VOCAB, generate, tiny_model
 
-BATCHED = ["llama", "qwen3", "mistral", "gemma2", "gemma3", "gpt_oss", "qwen3_moe", "gpt2", "opt"]
+LEAN = ["llama", "qwen2", "qwen3", "mistral"]
+BATCHED = ["gemma2", "gemma3", "gpt_oss", "qwen3_moe", "gpt2", "opt"]
 ONE_BY_ONE = ["qwen3_next", "mamba", "jamba", "bloom"]
-NAMES = BATCHED + ONE_BY_ONE
+NAMES = LEAN + BATCHED + ONE_BY_ONE
 
 
 def config(slots: int = 4, prefill_chunk: int = 5) -> EngineConfig:
@@ -56,7 +58,7 @@ def test_every_tiny_model_is_tried() -> None:
 def test_the_runtime_names_what_computes() -> None:
     runtime = TransformersRunner(tiny_model("llama"), config()).runtime()
     assert runtime["torch"] == torch.__version__
-    assert runtime["forward"] == "SlotForward"
+    assert runtime["forward"] == "LeanForward"
     assert runtime["threads"] == str(torch.get_num_threads())
 
 
@@ -68,7 +70,8 @@ def test_the_runtime_can_be_read_without_torch() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_path_is_batched_where_the_class_allows_it(name: str) -> None:
     forward = TransformersRunner(tiny_model(name), config()).forward
-    assert isinstance(forward, SlotForward if name in BATCHED else SequenceForward)
+    fast = LeanForward if name in LEAN else SlotForward
+    assert type(forward) is (SequenceForward if name in ONE_BY_ONE else fast)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -182,7 +185,8 @@ NO_MEMORY = [
 
 def failing_once(runner: TransformersRunner, error: Exception, call: int) -> None:
     """Let the model's n-th call fail after half of its layers."""
-    layer = runner.forward._model.model.layers[1]  # type: ignore[attr-defined]
+    assert isinstance(runner.forward, LeanForward)
+    layer = runner.forward.model.layers[1].gate_up
     calls = 0
 
     def hook(*_: object) -> None:

@@ -224,8 +224,8 @@ class FakeRunner(ScriptedRunner):
     def warm_up(self, on_step: Any) -> None:
         on_step(1, 1)
 
-    def runtime(self) -> dict[str, str]:
-        return {"forward": "FakeRunner"}
+    def describe(self, ready: Ready) -> Ready:
+        return replace(ready, runtime={"forward": "FakeRunner"})
 
 
 def install(monkeypatch: pytest.MonkeyPatch, load_model: Any) -> None:

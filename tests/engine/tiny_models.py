@@ -18,6 +18,7 @@ from transformers import (
     MistralConfig,
     OPTConfig,
     PreTrainedModel,
+    Qwen2Config,
     Qwen3Config,
     Qwen3MoeConfig,
     Qwen3NextConfig,
@@ -51,6 +52,7 @@ _LAYERS = ["sliding_attention", "full_attention", "sliding_attention"]
 
 CONFIGS: dict[str, Any] = {
     "llama": lambda: LlamaConfig(**_COMMON),
+    "qwen2": lambda: Qwen2Config(**_COMMON),
     "qwen3": lambda: Qwen3Config(**_COMMON),
     "mistral": lambda: MistralConfig(**_COMMON, **_WINDOW),
     "gemma2": lambda: Gemma2Config(**_COMMON, **_WINDOW, layer_types=_LAYERS),

@@ -1,0 +1,177 @@
+"""How a model runs over slots: batched by its class or leanly, or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+
+from engine.kv_cache import SlotCache
+from engine.lean_model import LeanModel
+from engine.packed_linear import weight_bytes
+
+
+class Forward(Protocol):
+    """The model over slots: `prefill` one of them, `decode` one token for many.
+
+    `slot_cache` holds every token's state in a place of its own, so that single tokens can be
+    computed again, dropped and copied; None where the state can only go forward.
+    """
+
+    @property
+    def slot_cache(self) -> SlotCache | None:
+        """The keys and values of all slots."""
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+
+    def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
+        """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
+
+    def decode(
+        self, slots: Sequence[int], token_ids: Sequence[int], positions: Sequence[int]
+    ) -> torch.Tensor:
+        """Compute one token for each slot; return logits `[n, vocab]`."""
+
+
+class _RowForward:
+    """Puts slots into rows of one set of tensors: rows of different lengths decode in one call."""
+
+    slot_cache: SlotCache
+
+    def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
+        """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
+        end = start + len(token_ids)
+        return self._run([slot], [list(token_ids)], [list(range(start, end))])
+
+    def decode(
+        self, slots: Sequence[int], token_ids: Sequence[int], positions: Sequence[int]
+    ) -> torch.Tensor:
+        """Compute one token for each slot; return logits `[n, vocab]`."""
+        order = [slots.index(slot) for slot in self.slot_cache.align(slots)]
+        logits = self._run(
+            [slots[i] for i in order],
+            [[token_ids[i]] for i in order],
+            [[positions[i]] for i in order],
+        )
+        if order == list(range(len(slots))):
+            return logits
+        return logits[[order.index(i) for i in range(len(slots))]]
+
+    def _run(
+        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
+    ) -> torch.Tensor:
+        """Compute `[n, q]` tokens of aligned slots; return the last ones' logits `[n, vocab]`."""
+        raise NotImplementedError
+
+
+class SlotForward(_RowForward):
+    """The class's own forward pass on all rows."""
+
+    def __init__(self, model: PreTrainedModel, slots: int, ctx: int) -> None:
+        self._model = model
+        self._config = model.config.get_text_config(decoder=True)
+        self.slot_cache = SlotCache(model.config, slots, ctx)
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+        return weight_bytes([self._model])
+
+    def _run(
+        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
+    ) -> torch.Tensor:
+        where = torch.tensor(positions, device=self._model.device)
+        window = self.slot_cache.open(slots, where, [row[-1] + 1 for row in positions])
+        output = self._model(
+            input_ids=torch.tensor(token_ids, device=self._model.device),
+            position_ids=where,
+            attention_mask=self._attention_mask(self.slot_cache.masks(window)),
+            cache=self.slot_cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return output.logits[:, -1]  # type: ignore[no-any-return]
+
+    def _attention_mask(
+        self, masks: dict[str, torch.Tensor]
+    ) -> torch.Tensor | dict[str, torch.Tensor]:
+        if self._config._attn_implementation == "eager":
+            lowest = torch.finfo(self._model.dtype).min
+            zero = torch.zeros((), dtype=self._model.dtype, device=self._model.device)
+            masks = {name: torch.where(mask, zero, lowest) for name, mask in masks.items()}
+        # Classes with several kinds of layers take a mask for each, as `generate` gives them.
+        if getattr(self._config, "layer_types", None) is None:
+            return next(iter(masks.values()))
+        return masks
+
+
+class LeanForward(_RowForward):
+    """A lean model on all rows."""
+
+    def __init__(self, model: LeanModel, config: PreTrainedConfig, slots: int, ctx: int) -> None:
+        self.model = model
+        self.slot_cache = SlotCache(config, slots, ctx)
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+        return self.model.weight_bytes
+
+    def _run(
+        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
+    ) -> torch.Tensor:
+        device = self.model.frequencies.device
+        where = torch.tensor(positions, device=device)
+        window = self.slot_cache.open(slots, where, [row[-1] + 1 for row in positions])
+        return self.model.logits(torch.tensor(token_ids, device=device), self.slot_cache, window)
+
+
+class SequenceForward:
+    """A cache object of transformers for each slot, stepped one by one: right for every class.
+
+    Recurrent and convolution states cannot be padded or cut, so rows are never put together.
+    `resumes` tells whether the class takes up its state when several tokens follow (Jamba's
+    recurrent layers start anew); if not, all chunks but the first go in token by token.
+    """
+
+    slot_cache: SlotCache | None = None
+
+    def __init__(self, model: PreTrainedModel, slots: int, resumes: bool) -> None:
+        self._model = model
+        self._resumes = resumes
+        self._caches: list[DynamicCache | None] = [None] * slots
+
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights take in memory."""
+        return weight_bytes([self._model])
+
+    def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
+        """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
+        if start == 0:
+            self._caches[slot] = DynamicCache(config=self._model.config)
+        elif not self._resumes:
+            for token_id in token_ids[:-1]:
+                self._run(slot, [token_id])
+            token_ids = token_ids[-1:]
+        return self._run(slot, list(token_ids))
+
+    def decode(
+        self, slots: Sequence[int], token_ids: Sequence[int], positions: Sequence[int]
+    ) -> torch.Tensor:
+        """Compute one token for each slot; return logits `[n, vocab]`."""
+        rows = zip(slots, token_ids, strict=True)
+        return torch.cat([self._run(slot, [token_id]) for slot, token_id in rows])
+
+    def _run(self, slot: int, token_ids: list[int]) -> torch.Tensor:
+        output = self._model(
+            input_ids=torch.tensor([token_ids], device=self._model.device),
+            cache=self._caches[slot],
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return output.logits[:, -1]  # type: ignore[no-any-return]

@@ -1,0 +1,94 @@
+"""How a lean model's weights are stored: as they come, or in int8."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from engine.int8_linear import Int8Embedding, Int8Linear
+from engine.packed_linear import pack_linear
+from engine.rotation import rotate_embedding, rotate_inputs, rotate_outputs
+
+
+class WeightFormat(Protocol):
+    """Stores an embedding, and the layers that read and write the hidden state."""
+
+    def embedding(self, embedding: nn.Embedding) -> nn.Module:
+        """Store the tokens' rows."""
+
+    def reader(self, norm: torch.Tensor, epsilon: float, *parts: nn.Linear) -> nn.Module:
+        """Store layers that all read what RMSNorm with weights `norm` `[in]` gives, as one."""
+
+    def writer(self, linear: nn.Linear, outlying: bool = False) -> nn.Module:
+        """Store a layer whose output is added to the hidden state.
+
+        `outlying` tells that some of its inputs are far above the rest.
+        """
+
+
+class PlainFormat:
+    """The weights in their own precision, packed where that pays."""
+
+    def embedding(self, embedding: nn.Embedding) -> nn.Module:
+        """Copy the rows on the CPU, as they may lie in a mapped file."""
+        weight = embedding.weight
+        count, dim = weight.shape
+        copy = nn.Embedding(count, dim, device="meta")
+        copy.weight = nn.Parameter(weight.clone() if weight.is_cpu else weight, requires_grad=False)
+        return copy
+
+    def reader(self, norm: torch.Tensor, epsilon: float, *parts: nn.Linear) -> nn.Module:
+        """Join and pack."""
+        return NormedLinear(norm.clone(), epsilon, pack_linear(_join(*parts)))
+
+    def writer(self, linear: nn.Linear, outlying: bool = False) -> nn.Module:
+        """Pack."""
+        return pack_linear(_join(linear))
+
+
+class Int8Format:
+    """Int8, after a turn of the hidden state that makes rounding its channels harmless."""
+
+    def embedding(self, embedding: nn.Embedding) -> nn.Module:
+        """Turn and round the rows."""
+        return Int8Embedding(rotate_embedding(embedding))
+
+    def reader(self, norm: torch.Tensor, epsilon: float, *parts: nn.Linear) -> nn.Module:
+        """Take the norm's weights into the layers', turn and round them."""
+        return NormedLinear(None, epsilon, Int8Linear(rotate_inputs(_join(*parts), norm)))
+
+    def writer(self, linear: nn.Linear, outlying: bool = False) -> nn.Module:
+        """Turn and round."""
+        return Int8Linear(rotate_outputs(linear), fine=outlying)
+
+
+class NormedLinear(nn.Module):
+    """RMSNorm with weights `[in]`, if any, and a linear layer."""
+
+    def __init__(self, norm: torch.Tensor | None, epsilon: float, linear: nn.Module) -> None:
+        super().__init__()
+        self._norm = None if norm is None else nn.Parameter(norm, requires_grad=False)
+        self._epsilon = epsilon
+        self._linear = linear
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Map `[n, in]` to `[n, out]`."""
+        normed = F.rms_norm(hidden, hidden.shape[-1:], self._norm, self._epsilon)
+        return self._linear(normed)  # type: ignore[no-any-return]
+
+
+def _join(*parts: nn.Linear) -> nn.Linear:
+    """One layer with the outputs of all; on an accelerator the parts become views of it."""
+    weights = parts[0].weight if len(parts) == 1 else torch.cat([part.weight for part in parts])
+    joined = nn.Linear(weights.shape[1], weights.shape[0], bias=False, device="meta")
+    joined.weight = nn.Parameter(weights.detach(), requires_grad=False)
+    if parts[0].bias is not None:
+        joined.bias = nn.Parameter(torch.cat([part.bias for part in parts]), requires_grad=False)
+    if not weights.is_cpu:
+        views = torch.split(weights, [part.out_features for part in parts])
+        for part, view in zip(parts, views, strict=True):
+            part.weight.data = view
+    return joined
