@@ -79,7 +79,7 @@ class Int8Embedding(nn.Module):
 
 def quantise_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return int8 `[out, in]` and float32 scales `[out]` whose product is close to `weight`."""
-    scales = weight.float().abs().amax(1).clamp(min=_TINY) / 127
+    scales = torch.linalg.vector_norm(weight.float(), torch.inf, 1).clamp_(min=_TINY) / 127
     return (weight / scales[:, None]).round_().to(torch.int8), scales
 
 

@@ -11,13 +11,20 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+_ROWS = 4096
+
 
 def rotate(rows: torch.Tensor) -> torch.Tensor:
     """Multiply `[n, dim]` by an orthogonal `[dim, dim]`: random signs, then a Hartley transform."""
     generator = torch.Generator().manual_seed(0)
     signs = torch.randint(0, 2, rows.shape[-1:], generator=generator).mul_(2).sub_(1)
-    turned: torch.Tensor = torch.fft.fft(rows.float() * signs, norm="ortho")
-    return turned.real - turned.imag
+    # In parts, as an embedding's transform would take hundreds of megabytes.
+    return torch.cat([_hartley(part.float() * signs) for part in torch.split(rows, _ROWS)])
+
+
+def _hartley(rows: torch.Tensor) -> torch.Tensor:
+    waves: torch.Tensor = torch.fft.fft(rows, norm="ortho")
+    return waves.real - waves.imag
 
 
 def rotate_inputs(linear: nn.Linear, norm: torch.Tensor) -> nn.Linear:

@@ -10,9 +10,10 @@ from tokenizers import Tokenizer
 
 from engine.catalog import resolve
 from engine.config import EngineConfig
+from engine.forward import LeanForward
 from engine.loader import load_model
 from engine.messages import Submit
-from engine.model_runner import SlotForward, TransformersRunner
+from engine.model_runner import TransformersRunner
 from engine.request import SamplingParams
 from engine.scheduler import Scheduler
 
@@ -82,8 +83,8 @@ def run(runner: TransformersRunner, requests: list[Submit]) -> Answers:
     return answers
 
 
-def test_smollm2_takes_the_batched_path(runner: TransformersRunner) -> None:
-    assert isinstance(runner.forward, SlotForward)
+def test_smollm2_takes_the_lean_path(runner: TransformersRunner) -> None:
+    assert isinstance(runner.forward, LeanForward)
 
 
 def test_greedy_answers_alone_equal_generate(
