@@ -222,14 +222,8 @@ def soak(requests: int, seed: int) -> Report:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "script.json")
         script.write_text(json.dumps(SCRIPT))
-        options = (
-            "--script",
-            str(script),
-            "--port",
-            str(port := free_port()),
-            "--slots",
-            str(SLOTS),
-        )
+        port = free_port()
+        options = ("--script", str(script), "--port", str(port), "--slots", str(SLOTS))
         command = (sys.executable, "-m", "mashbox", "run", "scripted", *options)
         peer = Peer("mashbox", command, port, "scripted")
         with started(peer, Path(folder, "log")) as running:

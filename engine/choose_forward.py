@@ -60,6 +60,8 @@ def _choose_lean(
         lean = build_lean(model, Int8Format())
         if _runs_alike(lean, model, expected, _INT8_TOLERANCE):
             return lean
+        if config.quant == "int8":
+            raise ModelError(f"{type(model).__name__} loses too much in int8. Use --quant none.")
         _logger.warning("%s loses too much in int8, so it stays as it is", type(model).__name__)
     lean = build_lean(model, PlainFormat())
     return lean if _runs_alike(lean, model, expected) else None

@@ -12,6 +12,7 @@ from engine.errors import ModelError
 from engine.model_files import ModelHeader, estimate_memory
 
 _CTX_STEP = 256
+# Bytes; far more than the conversations of a few people at a time need.
 _CACHE_RAM = 2**31
 _CGROUP = Path("/sys/fs/cgroup")
 

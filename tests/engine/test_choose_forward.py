@@ -70,6 +70,8 @@ def test_model_that_loses_too_much_in_int8_keeps_its_precision(
     assert isinstance(forward, LeanForward)
     assert not forward.model.is_int8
     assert "loses too much in int8" in caplog.text
+    with pytest.raises(ModelError, match=r"loses too much in int8. Use --quant none"):
+        choose_forward(tiny_model("llama"), config(quant="int8"))
 
 
 def test_the_class_s_own_weights_are_let_go() -> None:
