@@ -11,7 +11,7 @@ from engine.answer import Answer
 from engine.config import EngineConfig, ModelSource
 from engine.engine import Engine
 from engine.errors import ContextOverflow, ServerStopped, WorkerFailed
-from engine.messages import Failed, SequenceOutput, StepOutput
+from engine.messages import Failed, HostCacheUse, SequenceOutput, StepOutput, Submit
 from engine.request import GenerationRequest, SamplingParams, TextPrompt
 from tests.engine.fake_worker import FakeWorkers, settle
 from tests.engine.small_tokenizers import byte_level, ready
@@ -153,3 +153,27 @@ async def test_the_fingerprints_outlive_the_worker(stage: Stage) -> None:
     await settle()
     stage.workers[-1].say(ready(byte_level(), None))
     assert stage.engine.identity is identity
+
+
+async def test_the_prompt_cache_is_empty_after_a_fault_and_its_evictions_add_up(
+    stage: Stage,
+) -> None:
+    stage.workers[-1].say(StepOutput(1.0, (), host_cache=HostCacheUse(nbytes=100, evictions=3)))
+    await settle()
+    stats = stage.engine.stats
+    assert (stats.host_cache_bytes, stats.host_cache_evictions) == (100, 3)
+    stage.workers[-1].die(-9, [])
+    await settle()
+    assert (stats.host_cache_bytes, stats.host_cache_evictions) == (0, 3)
+    stage.workers[-1].say(ready(byte_level(), None))
+    stage.workers[-1].say(StepOutput(2.0, (), host_cache=HostCacheUse(nbytes=50, evictions=2)))
+    await settle()
+    assert (stats.host_cache_bytes, stats.host_cache_evictions) == (50, 5)
+
+
+async def test_the_worker_is_told_whose_prompt_it_is(stage: Stage) -> None:
+    request = GenerationRequest("r", TextPrompt("hello"), SamplingParams(), tenant="ann")
+    await stage.engine.generate(request)
+    await settle()
+    told = [m.tenant for m in stage.workers[-1].received if isinstance(m, Submit)]
+    assert told == ["ann"]

@@ -189,6 +189,15 @@ def test_cancelled_waiting_request_never_runs_and_unknown_ids_are_ignored() -> N
     assert list(run_all(s, runner)) == ["a", "c"]
 
 
+def test_what_a_failed_step_left_in_its_slot_is_not_used_again() -> None:
+    s, runner = scheduler(), CountingRunner()
+    s.submit(submit("a"))
+    step(s, runner)
+    s.fail(["a"])
+    assert [slot.token_ids for slot in s.slots] == [[], []]
+    assert not s.has_work
+
+
 def test_many_requests_over_few_slots_all_finish_once() -> None:
     s, runner = scheduler(slots=2), CountingRunner()
     for i in range(9):

@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ModelError
 from engine.model_files import ModelHeader, estimate_memory
 from mashbox import memory
-from mashbox.memory import choose_ctx, free_bytes
+from mashbox.memory import choose_cache_ram, choose_ctx, free_bytes, is_gpu
 
 # 2 × 10 layers × 2 heads × 50 dims × 4 bytes = 8 kB a token; 4 GB of weights in float32.
 HEADER = ModelHeader(
@@ -97,3 +97,22 @@ def test_free_memory_of_an_unknown_device_is_unknown(monkeypatch: pytest.MonkeyP
     assert free_bytes("mps") is None
     assert free_bytes("cuda") is None
     assert free_bytes("auto")
+
+
+def test_host_memory_for_prompts_is_as_wished_or_a_quarter_of_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_host_free", lambda: 5 * 2**30)
+    assert choose_cache_ram(3, 0) == 3 * 2**20
+    assert choose_cache_ram(0, 0) == 0
+    assert choose_cache_ram(None, 2**30) == 2**30
+    assert choose_cache_ram(None, 6 * 2**30) == 0
+    monkeypatch.setattr(memory, "_host_free", lambda: 100 * 2**30)
+    assert choose_cache_ram(None, 2**30) == 2 * 2**30
+
+
+def test_a_model_lives_on_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for free, expected in ((None, False), (2**30, True)):
+        monkeypatch.setattr(memory, "_gpu_free", lambda index, free=free: free)
+        assert (is_gpu("auto"), is_gpu("cuda:1")) == (expected, expected)
+        assert not is_gpu("cpu") and not is_gpu("mps")
