@@ -82,9 +82,23 @@ class HostCache:
     ) -> None:
         """Keep these tokens, as far as there is room; `save(start, end)` gives those that are new.
 
-        Everything that was used longer ago makes way.
+        Everything that was used longer ago makes way. What `save` raises is passed on; what came
+        before it is kept.
         """
         names: list[bytes] = []
+        try:
+            self._add(tenant, token_ids, save, names)
+        finally:
+            self._touch(names)
+
+    def _add(
+        self,
+        tenant: str,
+        token_ids: Sequence[int],
+        save: Callable[[int, int], Payload],
+        names: list[bytes],
+    ) -> None:
+        """Add blocks as long as there is room, each one's name to `names`."""
         parent = _root(tenant)
         for start in range(0, len(token_ids), BLOCK):
             ids = tuple(token_ids[start : start + BLOCK])
@@ -97,7 +111,6 @@ class HostCache:
                     break
             names.append(name)
             parent = name
-        self._touch(names)
 
     def _closest_child(self, parent: bytes, rest: Sequence[int]) -> tuple[bytes, int]:
         """Give the block after `parent` that begins most like `rest`, and how far it does."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -64,14 +65,16 @@ class TransformersRunner:
 
     @torch.inference_mode()
     def save(self, slot: int, start: int, end: int) -> torch.Tensor:
-        """Give a copy of a slot's tokens `[start, end)` in host memory."""
-        return self._slot_cache.save(slot, start, end)
+        """Give a copy of a slot's tokens `[start, end)` in host memory; raises MemoryError."""
+        with _memory_errors():
+            return self._slot_cache.save(slot, start, end)
 
     @torch.inference_mode()
     def load(self, slot: int, start: int, payload: Payload) -> None:
-        """Put what `save` gave into a slot at token `start`."""
+        """Put what `save` gave into a slot at token `start`; raises MemoryError."""
         assert isinstance(payload, torch.Tensor)
-        self._slot_cache.load(slot, start, payload)
+        with _memory_errors():
+            self._slot_cache.load(slot, start, payload)
 
     @property
     def _slot_cache(self) -> SlotCache:
@@ -143,6 +146,18 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(
         error
     )
+
+
+@contextlib.contextmanager
+def _memory_errors() -> Iterator[None]:
+    """Raise MemoryError for torch's own errors that say the same."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        _free_device_memory()
+        raise MemoryError(str(error)) from error
 
 
 def _free_device_memory() -> None:

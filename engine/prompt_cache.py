@@ -9,6 +9,7 @@ Nothing is ever shared between tenants.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Protocol
 
@@ -31,10 +32,10 @@ class SlotStore(Protocol):
         """Copy tokens `[start, end)` of slot `source` to the same place of slot `target`."""
 
     def save(self, slot: int, start: int, end: int) -> Payload:
-        """Give a copy of a slot's tokens `[start, end)` in host memory."""
+        """Give a copy of a slot's tokens `[start, end)` in host memory; raises MemoryError."""
 
     def load(self, slot: int, start: int, payload: Payload) -> None:
-        """Put what `save` gave into a slot at token `start`."""
+        """Put what `save` gave into a slot at token `start`; raises MemoryError."""
 
 
 class PromptCache:
@@ -88,11 +89,13 @@ class PromptCache:
 
     def _give_way(self, slot: Slot, kept: int) -> None:
         if len(slot.token_ids) > kept and self.host.cap:
-            self.host.add(
-                slot.tenant,
-                slot.token_ids,
-                lambda start, end: self._store.save(slot.index, start, end),
-            )
+            # What there is no memory for is computed again one day.
+            with suppress(MemoryError):
+                self.host.add(
+                    slot.tenant,
+                    slot.token_ids,
+                    lambda start, end: self._store.save(slot.index, start, end),
+                )
         del slot.token_ids[kept:]
 
     def _fetch(self, slot: Slot, kept: int, found: Found, source: Slot, shared: int) -> int:
@@ -101,13 +104,20 @@ class PromptCache:
         Returns how many tokens the slot then has.
         """
         if found.tokens > max(kept, shared):
-            for block in found.blocks:
-                if block.end > kept:
-                    self._store.load(slot.index, block.start, block.payload)
-            return found.tokens
+            return self._load(slot, kept, found)
         if shared > kept:
             self._store.copy(source.index, slot.index, kept, shared)
         return max(kept, shared)
+
+    def _load(self, slot: Slot, kept: int, found: Found) -> int:
+        """Bring what host memory knows beyond the `kept` tokens, as far as there is memory."""
+        for block in found.blocks:
+            if block.end > kept:
+                try:
+                    self._store.load(slot.index, block.start, block.payload)
+                except MemoryError:
+                    return max(kept, block.start)
+        return found.tokens
 
 
 def _shared(slot: Slot, tenant: str, wanted: tuple[int, ...]) -> int:

@@ -236,3 +236,22 @@ def test_a_path_that_cannot_repeat_a_step_fails_it() -> None:
     runner.forward.prefill = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(torch.OutOfMemoryError):
         runner.run(scheduler.schedule(0.0))
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=["device", "cpu", "python"])
+def test_tokens_that_find_no_memory_to_be_moved_raise_memory_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = TransformersRunner(tiny_model("llama"), config())
+    runner.warm_up(lambda done, total: None)
+    saved = runner.save(0, 0, 2)
+
+    def fail(*_: object) -> torch.Tensor:
+        raise error
+
+    for name in ("save", "load"):
+        monkeypatch.setattr(runner.forward.slot_cache, name, fail)
+    with pytest.raises(MemoryError):
+        runner.save(0, 0, 2)
+    with pytest.raises(MemoryError):
+        runner.load(0, 0, saved)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -83,6 +85,36 @@ def test_without_host_memory_what_made_way_is_gone() -> None:
     stage.run(talk(2, 70))
     assert stage.run(talk(1, 100))[1] == 0
     assert stage.store.moves == []
+
+
+def no_memory_from(start: int, move: Callable[..., Any]) -> Callable[..., Any]:
+    """A `save` or `load` that finds no memory for tokens at `start` and on."""
+
+    def wrapped(slot: int, at: int, rest: Any) -> Any:
+        if at >= start:
+            raise MemoryError
+        return move(slot, at, rest)
+
+    return wrapped
+
+
+def test_what_finds_no_memory_in_the_host_is_computed_again() -> None:
+    stage = Stage(slots=1)
+    stage.run(talk(1, 100))
+    store, save = stage.store, stage.store.save
+    store.save = no_memory_from(2 * BLOCK, save)  # type: ignore[method-assign]
+    stage.run(talk(2, 70))
+    store.save = save  # type: ignore[method-assign]
+    assert stage.run(talk(1, 100))[1] == 2 * BLOCK
+
+
+def test_what_finds_no_memory_on_its_way_back_is_computed_again() -> None:
+    stage = Stage(slots=1)
+    stage.run(talk(1, 100))
+    stage.run(talk(2, 70))
+    store = stage.store
+    store.load = no_memory_from(BLOCK, store.load)  # type: ignore[method-assign]
+    assert stage.run(talk(1, 100))[1] == BLOCK
 
 
 def test_a_beginning_is_copied_from_a_busy_slot() -> None:
