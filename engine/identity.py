@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.config import EngineConfig
@@ -40,9 +40,18 @@ def identify(config: EngineConfig, ready: Ready) -> Identity:
     )
     # A daemon: a server that stops does not wait for gigabytes to be hashed.
     threading.Thread(
-        target=hash_components, args=(identity, config, ready), name="identity", daemon=True
+        target=hash_components,
+        args=(identity, config, _without_vocabulary(ready)),
+        name="identity",
+        daemon=True,
     ).start()
     return identity
+
+
+def _without_vocabulary(ready: Ready) -> Ready:
+    """Put a hash for the tokenizer: megabytes that the thread would keep and copy."""
+    digest = hashlib.sha256(ready.tokenizer_json.encode()).hexdigest()
+    return replace(ready, tokenizer_json=digest)
 
 
 def hash_components(identity: Identity, config: EngineConfig, ready: Ready) -> None:
@@ -52,9 +61,7 @@ def hash_components(identity: Identity, config: EngineConfig, ready: Ready) -> N
     except OSError as error:
         return logger.warning("The weights cannot be read for their fingerprint: %s.", error)
     # Tokenizer and template are hashed as the worker reads them, not as files.
-    # As a JSON string it would be copied twice, and the thread's heap keep the room.
-    tokenizer = hashlib.sha256(ready.tokenizer_json.encode()).hexdigest()
-    sha = _digest([files, tokenizer, ready.chat_template])
+    sha = _digest([files, ready.tokenizer_json, ready.chat_template])
     identity.cache_namespace = _digest([config.model.id, sha, ready.dtype, _CACHE_POLICY])
     # Set last: whoever sees it finds the namespace too.
     identity.component_set_sha = sha

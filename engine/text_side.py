@@ -36,7 +36,7 @@ class PreparedPrompt:
 class TextSide:
     """What turns prompts into ids and ids into events, made from a worker's Ready message."""
 
-    ready: Ready
+    ready: Ready  # without its tokenizer_json, which nobody reads again
     tokenizer: Tokenizer
     template: ChatTemplate
     format: ModelFormat
@@ -49,7 +49,8 @@ class TextSide:
         tokenizer = Tokenizer(ready)
         template = ChatTemplate(ready, tokenizer, format)
         control = control_ids(ready.tokenizer_json, format.markers)
-        # Parsing a vocabulary leaves tens of megabytes behind.
+        # The vocabulary is megabytes, and parsing it leaves tens of them behind.
+        ready = replace(ready, tokenizer_json="")
         trim_memory()
         return cls(ready, tokenizer, template, format, control)
 

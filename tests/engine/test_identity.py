@@ -85,7 +85,12 @@ def test_weights_are_read_in_a_thread_of_their_own(tmp_path: Path) -> None:
     for thread in threading.enumerate():
         if thread.name == "identity":
             thread.join()
-    assert identity.component_set_sha == components(folder(tmp_path)).component_set_sha
+    other = identify(folder(tmp_path), replace(READY, tokenizer_json="other"))
+    for thread in threading.enumerate():
+        if thread.name == "identity":
+            thread.join()
+    assert identity.component_set_sha and other.component_set_sha
+    assert identity.component_set_sha != other.component_set_sha
 
 
 def test_weights_that_are_gone_leave_it_unknown(
