@@ -15,8 +15,6 @@ CPU ms for the matrices of one decode step of a 135M model, 1 thread, AVX512-VNN
     int8, oneDNN qlinear_pointwise     18    21    19    25    32    89   317
     int8, FBGEMM, one scale for all    10    10    10    12    20    86   343
     int8, FBGEMM, as here              12    12    13    16    27    90   350
-
-`torch._int_mm` and `_weight_int8pack_mm` took seconds at the same sizes.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ DtypeOption = Annotated[
 QuantOption = Annotated[
     Quant,
     typer.Option(
-        help="Rounding of the weights: auto (int8 on a CPU unless --dtype is given), none or int8.",
+        help="Rounding of the weights: none, int8, or auto (int8 where it runs, unless --dtype is given).",
         rich_help_panel="Model",
     ),
 ]
@@ -226,7 +226,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     cache_ram: CacheRam = None,
     device: Device = "auto",
     dtype: DtypeOption = Dtype.auto,
-    quant: QuantOption = Quant.auto,
+    quant: QuantOption = Quant.none,
     tool_format: ToolFormat = None,
     script: Script = None,
     log_format: LogFormatOption = LogFormat.text,

@@ -142,5 +142,6 @@ def _configure_scripted(options: ModelOptions) -> EngineConfig:
         ctx=options.ctx or MAX_CONTEXT,
         slots=options.slots,
         tool_format=options.tool_format,
-        cache_ram=choose_cache_ram(options.cache_ram, 0),
+        # Four bytes a token: more would never be full, only ever slower.
+        cache_ram=2**20 if options.cache_ram is None else choose_cache_ram(options.cache_ram, 0),
     )
