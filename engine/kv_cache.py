@@ -56,13 +56,6 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             self.lazy_initialization(key_states, value_states)
         return self._store(self.keys, key_states), self._store(self.values, value_states)
 
-    def swap(self, a: int, b: int, length: int) -> None:
-        """Exchange the first `length` tokens of two rows."""
-        for room in (self.keys, self.values) if self.is_initialized else ():
-            kept = room[a, :, :length].clone()
-            room[a, :, :length] = room[b, :, :length]
-            room[b, :, :length] = kept
-
     def get_seq_length(self) -> int:
         """The end of the window; rows differ, so callers pass positions of their own."""
         return self.window.end if self.window else 0
@@ -184,8 +177,13 @@ class SlotCache(Cache):  # type: ignore[misc]
         a, b = self._row_of.index(source), self._row_of.index(target)
         # What lies beyond both lengths is hidden by the masks, so it need not move.
         length = max(self._lengths[a], self._lengths[b])
-        for layer in self.layers:
-            layer.swap(source, target, length)
+        layers = [layer for layer in self.layers if layer.is_initialized]
+        rooms = [room[:, :, :length] for layer in layers for room in (layer.keys, layer.values)]
+        # All memory is taken before anything moves: without it the rows stay as they are.
+        kept = [room[source].clone() for room in rooms]
+        for room, row in zip(rooms, kept, strict=True):
+            room[source] = room[target]
+            room[target] = row
         self._row_of[a], self._row_of[b] = target, source
 
 

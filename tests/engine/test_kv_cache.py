@@ -108,3 +108,31 @@ def test_memory_is_taken_only_when_written() -> None:
     keys.sum()
     whole = 2 * 16 * 2 * 65536 * 8 * 4
     assert resident() - before < whole / 8
+
+
+def test_rows_that_find_no_memory_to_change_places_stay_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kv = cache(slots=3)
+    for layer in kv.layers:
+        layer.lazy_initialization(torch.zeros(1, 2, 1, 8), torch.zeros(1, 2, 1, 8))
+        for room in (layer.keys, layer.values):
+            room[:] = torch.arange(3.0)[:, None, None, None]
+    kv._lengths = [5, 5, 5]
+    clone, calls = torch.Tensor.clone, 0
+
+    def failing(tensor: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == 3:  # in the second layer
+            raise torch.OutOfMemoryError
+        return clone(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "clone", failing)
+    with pytest.raises(torch.OutOfMemoryError):
+        kv.align([0, 2])
+    for slot in range(3):
+        assert all((view == slot).all() for view in kv._views(slot, 0, 5))
+    kv.align([0, 2])
+    for slot in range(3):
+        assert all((view == slot).all() for view in kv._views(slot, 0, 5))
