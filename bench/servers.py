@@ -21,10 +21,10 @@ class Room:
     threads: int
 
 
-def mashbox(name: str, dtype: str, weights: Weights, port: int, room: Room) -> Peer:
-    """This server; dtype "auto" is its default precision."""
+def mashbox(name: str, quant: str, weights: Weights, port: int, room: Room) -> Peer:
+    """This server, in float32 or with its weights rounded."""
     size = ("--ctx", str(room.ctx), "--slots", str(room.slots))
-    options = ("--port", str(port), *size, "--dtype", dtype, "--quiet")
+    options = ("--port", str(port), *size, "--quant", quant, "--quiet")
     command = (sys.executable, "-m", "mashbox", "run", str(weights.folder), *options)
     return Peer(name, command, port, weights.folder.name, _threads(room))
 
@@ -48,11 +48,11 @@ def _threads(room: Room) -> dict[str, str]:
     return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(room.threads))
 
 
-OURS = ("mashbox", "mashbox-f32")
+OURS = ("mashbox", "mashbox-int8")
 # Installing happens when a server is asked for, so that one peer does not need the others.
 SERVERS: dict[str, Callable[[Weights, int, Room], Peer]] = {
-    "mashbox": lambda w, port, room: mashbox("mashbox", "auto", w, port, room),
-    "mashbox-f32": lambda w, port, room: mashbox("mashbox-f32", "float32", w, port, room),
+    "mashbox": lambda w, port, room: mashbox("mashbox", "none", w, port, room),
+    "mashbox-int8": lambda w, port, room: mashbox("mashbox-int8", "int8", w, port, room),
     "transformers": lambda w, port, room: transformers_serve(transformers_program(), w, port, room),
     "llama-f32": lambda w, port, room: llama_server(
         "llama-f32", llama_server_program(), w.gguf_f32, port, room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -37,7 +38,7 @@ class Forward(Protocol):
         """Compute one token for each slot; return logits `[n, vocab]`."""
 
 
-class _RowForward:
+class _RowForward(ABC):
     """Puts slots into rows of one set of tensors: rows of different lengths decode in one call."""
 
     slot_cache: SlotCache
@@ -61,11 +62,11 @@ class _RowForward:
             return logits
         return logits[[order.index(i) for i in range(len(slots))]]
 
+    @abstractmethod
     def _run(
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
     ) -> torch.Tensor:
         """Compute `[n, q]` tokens of aligned slots; return the last ones' logits `[n, vocab]`."""
-        raise NotImplementedError
 
 
 class SlotForward(_RowForward):

@@ -5,16 +5,13 @@ its largest magnitude and rounded to 255 levels, products are summed as integers
 scaled back: its result is, bit for bit, the same alone, among other rows and in any chunk.
 `quantized.linear_dynamic`, the usual call, takes one scale for all rows together.
 
-CPU ms for the matrices of one decode step of a 135M model, 1 thread, AVX512-VNNI (Zen 4):
+`python -m bench.linears`: CPU ms for the matrices of one decode step of a 135M model, 1 thread,
+AVX512-VNNI (Zen 4):
 
-    rows                                1     2     4     8    16    64   256
-    float32, F.linear                  47    89    67    80   106   252   848
-    float32, packed (packed_linear)    37    45    32    41    56   179   733
-    bfloat16, packed                   21    24    19    24    33   101   370
-    float16 weights, FBGEMM            15    15    19    28    54   187   727
-    int8, oneDNN qlinear_pointwise     18    21    19    25    32    89   317
-    int8, FBGEMM, one scale for all    10    10    10    12    20    86   343
-    int8, FBGEMM, as here              12    12    13    16    27    90   350
+    rows                    1     2     4     8    16    64   256
+    float32, F.linear      47    81    65    88    99   255   837
+    float32, packed        39    45    31    42    55   174   674
+    int8                   11    10    11    14    21    63   284
 """
 
 from __future__ import annotations

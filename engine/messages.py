@@ -85,8 +85,9 @@ class Ready:
     `tokenizer_json` is the serialized `tokenizers.Tokenizer`; `special_tokens` maps template
     variables such as `bos_token` to their spelling; `eos_token_ids` end an answer. `weight_bytes`
     is what the weights take in device memory, `bits_per_weight` what they take in the weights file.
-    `dtype` is int8 where weights were rounded. `runtime` names what computes: library versions, the
-    device, the forward path, threads.
+    `dtype` is int8 where weights were rounded. `keeps_prompts` tells whether the prompt cache can
+    use host memory: what the slots hold must be made of single tokens. `runtime` names what
+    computes: library versions, the device, the forward path, threads.
     """
 
     tokenizer_json: str
@@ -98,6 +99,7 @@ class Ready:
     device: str
     dtype: str
     runtime: dict[str, str] = field(default_factory=dict)
+    keeps_prompts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

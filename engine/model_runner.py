@@ -103,6 +103,7 @@ class TransformersRunner:
             weight_bytes=self.forward.weight_bytes,
             dtype="int8" if is_int8 else loaded.dtype,
             runtime=self.runtime(),
+            keeps_prompts=self.cuttable,
         )
 
     def runtime(self) -> dict[str, str]:

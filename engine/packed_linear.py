@@ -1,8 +1,8 @@
 """Linear layers for small batches on x86: weights reordered once into oneDNN's blocked layout.
 
-Measured for the matrices of one decode step of a 135M model in float32, 1 thread: 76 -> 41 ms at 8
-rows, 112 -> 38 ms at 3, no worse at any other size. A row's result does not depend on the other
-rows, which `torch.nn.functional.linear` does not grant.
+Half the time at 2 to 16 rows, and less at every other number: `python -m bench.linears`, whose
+table is in `engine/int8_linear.py`. A row's result does not depend on the other rows, which
+`torch.nn.functional.linear` does not grant.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def describe_health(engine: DescribedEngine) -> Health:
         host_cache_bytes=engine.stats.host_cache_bytes,
         # No state is kept beside the slots and the host's blocks.
         snapshot_bytes=0,
-        host_cache_cap_bytes=engine.config.cache_ram,
+        host_cache_cap_bytes=_host_cache_cap(engine),
         host_cache_evictions=engine.stats.host_cache_evictions,
         cache_namespace=identity.cache_namespace if identity else None,
         deployment_id=identity.deployment_id if identity else None,
@@ -50,6 +50,11 @@ def describe_health(engine: DescribedEngine) -> Health:
     return health
 
 
+def _host_cache_cap(engine: DescribedEngine) -> int:
+    loaded = engine.loaded
+    return 0 if loaded and not loaded.keeps_prompts else engine.config.cache_ram
+
+
 def describe_model(engine: DescribedEngine) -> Model:
     """Describe the model; its sizes are left out until it is loaded."""
     config = engine.config
@@ -62,7 +67,7 @@ def describe_model(engine: DescribedEngine) -> Model:
         weights=config.model.path.name,
         prefix_cache=True,
         slots=config.slots,
-        cache_ram_mib=config.cache_ram // 2**20,
+        cache_ram_mib=_host_cache_cap(engine) // 2**20,
     )
     if loaded := engine.loaded:
         model.gb = round(loaded.weight_bytes / 1e9, 3)

@@ -50,6 +50,8 @@ def test_lean_class_runs_in_int8_and_says_so() -> None:
     ready = runner.describe(loaded)
     assert (ready.dtype, ready.weight_bytes) == ("int8", runner.forward.weight_bytes)
     assert ready.runtime["forward"] == "LeanForward"
+    assert ready.keeps_prompts
+    assert not TransformersRunner(tiny_model("mamba"), config()).describe(loaded).keeps_prompts
     plain = TransformersRunner(tiny_model("llama"), config()).describe(loaded)
     assert plain.dtype == "float32"
     assert plain.weight_bytes > 2 * ready.weight_bytes

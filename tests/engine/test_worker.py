@@ -20,6 +20,7 @@ from engine.messages import (
     Cancel,
     Failed,
     FromWorker,
+    HostCacheUse,
     Progress,
     Ready,
     SequenceOutput,
@@ -160,6 +161,15 @@ def test_error_of_a_whole_step_fails_its_requests_and_the_worker_lives() -> None
     [warning] = [m for m in outbox.messages if isinstance(m, Warned)]
     assert warning.message.startswith("Traceback") and warning.message.endswith("ValueError: odd")
     assert outbox.finished() == ["c"]
+
+
+def test_what_the_prompt_cache_holds_is_told_when_a_request_begins() -> None:
+    # One slot, and room for the four tokens of one request, a byte each.
+    small = replace(CONFIG, slots=1, cache_ram=4)
+    requests = [submit(name, 3) for name in "abc"]
+    outbox = serve(ScriptedRunner(), requests, last="c", config=small)
+    told = [m.host_cache for m in outbox.messages if isinstance(m, StepOutput) and m.host_cache]
+    assert told == [HostCacheUse(0, 0), HostCacheUse(4, 0), HostCacheUse(4, 1)]
 
 
 def test_that_a_request_begins_is_told_before_its_first_step() -> None:

@@ -131,6 +131,7 @@ async def test_what_the_engine_counted_is_shown() -> None:
     assert values["request_success_total{finished_reason=length}"] == 1
     assert values["prompt_tokens_total"] == 7
     assert values["prompt_tokens_cached_total"] == values["prefix_cache_hits_total"] == 3
+    assert values["prefix_cache_queries_total"] == 7
     assert values["prompt_tokens_by_source_total{source=local_compute}"] == 4
     assert values["prompt_tokens_by_source_total{source=local_cache_hit}"] == 3
     assert values["generation_tokens_total"] == 1

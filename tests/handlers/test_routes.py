@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from openai import AsyncOpenAI
 from engine.engine import EngineHealth
 from engine.errors import ContextOverflow, NotReady, QueueFull
 from engine.events import FinishReason
+from engine.messages import HostCacheUse
 from engine.request import ChatPrompt, Message
 from generated.routes import OPERATIONS
 from handlers.routes import Routes
@@ -25,7 +27,7 @@ from tests.handlers.asgi import (
     sse_events,
 )
 from tests.handlers.schemas import schema
-from tests.handlers.scripted_engine import LOADING, MODEL_ID, ScriptedEngine, text_events
+from tests.handlers.scripted_engine import LOADED, LOADING, MODEL_ID, ScriptedEngine, text_events
 
 
 async def get(path: str, engine: ScriptedEngine | None = None) -> httpx.Response:
@@ -71,6 +73,26 @@ async def test_health_tells_what_runs(path: str) -> None:
     }  # fmt: skip
     assert response.json().keys() == fields_of("Health")
     schema("Health").validate(response.json())
+
+
+def caching(keeps_prompts: bool) -> ScriptedEngine:
+    engine = ScriptedEngine()
+    engine.config = replace(engine.config, cache_ram=3 * 2**20)
+    engine.loaded = replace(LOADED, keeps_prompts=keeps_prompts)
+    engine.stats.host_cache(HostCacheUse(nbytes=1000, evictions=7))
+    return engine
+
+
+async def test_health_and_model_tell_of_the_prompt_cache() -> None:
+    health = (await get("/health", caching(True))).json()
+    assert (health["cache_bytes"], health["host_cache_bytes"]) == (1000, 1000)
+    assert (health["host_cache_cap_bytes"], health["host_cache_evictions"]) == (3 * 2**20, 7)
+    assert (await get("/v1/models", caching(True))).json()["data"][0]["cache_ram_mib"] == 3
+
+
+async def test_a_model_whose_prompts_cannot_be_kept_has_no_room_for_them() -> None:
+    assert (await get("/health", caching(False))).json()["host_cache_cap_bytes"] == 0
+    assert (await get("/v1/models", caching(False))).json()["data"][0]["cache_ram_mib"] == 0
 
 
 async def test_health_while_loading_is_503() -> None:
