@@ -94,7 +94,7 @@ def _probe(forward: Forward) -> torch.Tensor:
     forward.prefill(0, _PROBE[:3], 0)
     forward.prefill(1, _PROBE[:9], 0)
     forward.prefill(1, _PROBE[9:], 9)
-    return forward.decode([0, 1], _PROBE[3:5], [3, len(_PROBE)])
+    return forward.decode([0, 1], [_PROBE[3:4], _PROBE[4:5]], [3, len(_PROBE)])
 
 
 def _release(model: PreTrainedModel) -> None:

@@ -15,7 +15,7 @@ from engine.packed_linear import weight_bytes
 
 
 class Forward(Protocol):
-    """The model over slots: `prefill` one of them, `decode` one token for many.
+    """The model over slots: `prefill` one of them, `decode` a few tokens of many.
 
     `slot_cache` holds every token's state in a place of its own, so that single tokens can be
     computed again, dropped and copied; None where the state can only go forward.
@@ -33,9 +33,12 @@ class Forward(Protocol):
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
 
     def decode(
-        self, slots: Sequence[int], token_ids: Sequence[int], positions: Sequence[int]
+        self, slots: Sequence[int], token_ids: Sequence[Sequence[int]], positions: Sequence[int]
     ) -> torch.Tensor:
-        """Compute one token for each slot; return logits `[n, vocab]`."""
+        """Compute each slot's tokens from its position on; return logits `[all tokens, vocab]`.
+
+        Without a `slot_cache` each slot takes one token.
+        """
 
 
 class _RowForward(ABC):
@@ -46,27 +49,35 @@ class _RowForward(ABC):
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
         end = start + len(token_ids)
-        return self._run([slot], [list(token_ids)], [list(range(start, end))])
+        return self._run([slot], [list(token_ids)], [list(range(start, end))], 1)[:, 0]
 
     def decode(
-        self, slots: Sequence[int], token_ids: Sequence[int], positions: Sequence[int]
+        self, slots: Sequence[int], token_ids: Sequence[Sequence[int]], positions: Sequence[int]
     ) -> torch.Tensor:
-        """Compute one token for each slot; return logits `[n, vocab]`."""
+        """Compute each slot's tokens from its position on; return logits `[all tokens, vocab]`."""
         order = [slots.index(slot) for slot in self.slot_cache.align(slots)]
+        longest = max(len(row) for row in token_ids)
+        places = [
+            range(start, start + len(row)) for start, row in zip(positions, token_ids, strict=True)
+        ]
         logits = self._run(
             [slots[i] for i in order],
-            [[token_ids[i]] for i in order],
-            [[positions[i]] for i in order],
-        )
-        if order == list(range(len(slots))):
-            return logits
-        return logits[[order.index(i) for i in range(len(slots))]]
+            [_padded(token_ids[i], longest) for i in order],
+            [_padded(places[i], longest) for i in order],
+            longest,
+        ).flatten(0, 1)
+        rows = [order.index(i) * longest for i in range(len(slots))]
+        wanted = [r + k for r, row in zip(rows, token_ids, strict=True) for k in range(len(row))]
+        return logits if wanted == list(range(len(logits))) else logits[wanted]
 
     @abstractmethod
     def _run(
-        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
+        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]], keep: int
     ) -> torch.Tensor:
-        """Compute `[n, q]` tokens of aligned slots; return the last ones' logits `[n, vocab]`."""
+        """Compute `[n, q]` tokens of aligned slots.
+
+        Returns logits `[n, keep, vocab]` of each row's last `keep` tokens.
+        """
 
 
 class SlotForward(_RowForward):
@@ -83,7 +94,7 @@ class SlotForward(_RowForward):
         return weight_bytes([self._model])
 
     def _run(
-        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
+        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]], keep: int
     ) -> torch.Tensor:
         where = torch.tensor(positions, device=self._model.device)
         window = self.slot_cache.open(slots, where, [row[-1] + 1 for row in positions])
@@ -93,9 +104,10 @@ class SlotForward(_RowForward):
             attention_mask=self._attention_mask(self.slot_cache.masks(window)),
             cache=self.slot_cache,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=keep,
         )
-        return output.logits[:, -1]  # type: ignore[no-any-return]
+        # A class that does not know the argument gives them all.
+        return output.logits[:, -keep:]  # type: ignore[no-any-return]
 
     def _attention_mask(
         self, masks: dict[str, torch.Tensor]
@@ -123,12 +135,13 @@ class LeanForward(_RowForward):
         return self.model.weight_bytes
 
     def _run(
-        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]]
+        self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]], keep: int
     ) -> torch.Tensor:
         device = self.model.frequencies.device
         where = torch.tensor(positions, device=device)
         window = self.slot_cache.open(slots, where, [row[-1] + 1 for row in positions])
-        return self.model.logits(torch.tensor(token_ids, device=device), self.slot_cache, window)
+        tokens = torch.tensor(token_ids, device=device)
+        return self.model.logits(tokens, self.slot_cache, window, keep)
 
 
 class SequenceForward:
@@ -162,11 +175,11 @@ class SequenceForward:
         return self._run(slot, list(token_ids))
 
     def decode(
-        self, slots: Sequence[int], token_ids: Sequence[int], positions: Sequence[int]
+        self, slots: Sequence[int], token_ids: Sequence[Sequence[int]], positions: Sequence[int]
     ) -> torch.Tensor:
         """Compute one token for each slot; return logits `[n, vocab]`."""
         rows = zip(slots, token_ids, strict=True)
-        return torch.cat([self._run(slot, [token_id]) for slot, token_id in rows])
+        return torch.cat([self._run(slot, list(row)) for slot, row in rows])
 
     def _run(self, slot: int, token_ids: list[int]) -> torch.Tensor:
         output = self._model(
@@ -176,3 +189,8 @@ class SequenceForward:
             logits_to_keep=1,
         )
         return output.logits[:, -1]  # type: ignore[no-any-return]
+
+
+def _padded(row: Sequence[int], length: int) -> list[int]:
+    # The last token again, at its own place: it writes there what is there, and disturbs nothing.
+    return [*row, *[row[-1]] * (length - len(row))]

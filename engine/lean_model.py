@@ -60,10 +60,12 @@ class LeanModel:
         tensors = [part.nbytes for part in parts if isinstance(part, torch.Tensor)]
         return sum(tensors) + weight_bytes(part for part in parts if isinstance(part, nn.Module))
 
-    def logits(self, token_ids: torch.Tensor, cache: SlotCache, window: Window) -> torch.Tensor:
-        """Compute tokens `[n, q]` of the window; return the last ones' logits `[n, vocab]`."""
-        hidden = self.hidden(token_ids, cache, window)
-        return self.head(hidden[:, -1])  # type: ignore[no-any-return]
+    def logits(
+        self, token_ids: torch.Tensor, cache: SlotCache, window: Window, keep: int = 1
+    ) -> torch.Tensor:
+        """Compute tokens `[n, q]` of the window; return logits `[n, keep, vocab]` of the last."""
+        hidden = self.hidden(token_ids, cache, window)[:, -keep:]
+        return torch.unflatten(self.head(hidden.flatten(0, 1)), 0, hidden.shape[:2])
 
     def hidden(self, token_ids: torch.Tensor, cache: SlotCache, window: Window) -> torch.Tensor:
         """Compute tokens `[n, q]` of the window up to the head: `[n, q, dim]`."""
@@ -163,18 +165,32 @@ def _attend(
 ) -> torch.Tensor:
     """Attention of queries `[n * q, heads, dim]` to keys `[n, kv_heads, end, dim]`.
 
-    Either every row has one query, then a group's heads are taken as queries at one place; or
-    there is one row, then the group is the axis of heads and keys are shared along it.
+    Either a group's heads are taken as queries at one place; or there is one row, then the group is
+    the axis of heads and keys are shared along it.
     """
     rows, kv_heads, _, dim = keys.shape
     grouped = queries.view(len(queries), kv_heads, -1, dim)
     if len(queries) == rows:
         return F.scaled_dot_product_attention(grouped, keys, values, mask).flatten(1)
+    if rows > 1:
+        return _attend_rows(torch.unflatten(grouped, 0, (rows, -1)), keys, values, mask)
     grouped = grouped.permute(1, 2, 0, 3)
     shape = (-1, grouped.shape[1], -1, -1)
     keys, values = keys[0, :, None].expand(shape), values[0, :, None].expand(shape)
     seen = F.scaled_dot_product_attention(grouped, keys, values, mask)
     return seen.permute(2, 0, 1, 3).flatten(1)
+
+
+def _attend_rows(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Attention of queries `[n, q, kv_heads, group, dim]`, several in each of several rows."""
+    group = queries.shape[3]
+    places = queries.transpose(1, 2)
+    seen = F.scaled_dot_product_attention(
+        places.flatten(2, 3), keys, values, mask.repeat_interleave(group, 2)
+    )
+    return torch.unflatten(seen, 2, (-1, group)).transpose(1, 2).flatten(0, 1).flatten(1)
 
 
 def _additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

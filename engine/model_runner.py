@@ -134,7 +134,7 @@ class TransformersRunner:
     def _decode(self, rows: tuple[DecodeRow, ...]) -> torch.Tensor:
         slots = [row.slot for row in rows]
         positions = [row.position for row in rows]
-        token_ids = [row.sequence.answer_ids[-1] for row in rows]
+        token_ids = [row.sequence.answer_ids[-1:] for row in rows]
         logits = self.forward.decode(slots, token_ids, positions)
         # The masks are made while the device is still at work on the logits.
         masks = _masks([row.sequence for row in rows])

@@ -89,7 +89,7 @@ def test_logits_are_those_of_the_class(name: str, changes: dict[str, Any], chunk
     forward, ids = lean(model, PlainFormat()), prompt(40)
     got = prefilled(forward, 2, ids[:-1], chunk)
     torch.testing.assert_close(got, own_logits(model, ids[:-1]), atol=1e-4, rtol=1e-4)
-    got = forward.decode([2], ids[-1:], [39])
+    got = forward.decode([2], [ids[-1:]], [39])
     torch.testing.assert_close(got, own_logits(model, ids), atol=1e-4, rtol=1e-4)
 
 
@@ -102,7 +102,7 @@ def test_rows_of_different_lengths_decode_together_in_the_order_asked(name: str)
     for slot, ids in prompts.items():
         forward.prefill(slot, ids, 0)
     for slots in ([5, 0, 3], [2, 5], [3, 2, 0, 5]):
-        logits = forward.decode(slots, [7] * len(slots), [len(prompts[s]) for s in slots])
+        logits = forward.decode(slots, [[7]] * len(slots), [len(prompts[s]) for s in slots])
         expected = torch.cat([own_logits(model, [*prompts[s], 7]) for s in slots])
         torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
 
@@ -123,9 +123,9 @@ def test_int8_row_in_a_batch_of_sixteen_is_as_it_is_alone() -> None:
     forward = lean(tiny_model("llama"), Int8Format(), slots=16)
     for slot in range(16):
         forward.prefill(slot, prompt(20, slot), 0)
-    together = forward.decode(list(range(16)), [5] * 16, [20] * 16)
+    together = forward.decode(list(range(16)), [[5]] * 16, [20] * 16)
     for slot in range(16):
-        assert forward.decode([slot], [5], [20]).equal(together[slot : slot + 1])
+        assert forward.decode([slot], [[5]], [20]).equal(together[slot : slot + 1])
 
 
 @pytest.mark.parametrize(

@@ -121,10 +121,44 @@ def test_rows_of_scattered_slots_are_returned_in_the_order_asked() -> None:
     for slot, prompt in prompts.items():
         forward.prefill(slot, prompt, 0)
     for slots in ([5, 0, 3], [2, 5], [3, 2, 0, 5]):
-        logits = forward.decode(slots, [7] * len(slots), [len(prompts[s]) for s in slots])
+        logits = forward.decode(slots, [[7]] * len(slots), [len(prompts[s]) for s in slots])
         for slot, row in zip(slots, logits, strict=True):
             alone = model(input_ids=torch.tensor([[*prompts[slot], 7]])).logits[0, -1]
             torch.testing.assert_close(row, alone, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", LEAN + BATCHED)
+@torch.inference_mode()
+def test_rows_of_several_tokens_are_each_as_they_are_alone(name: str) -> None:
+    settings = config(slots=6)
+    alone, together = (TransformersRunner(tiny_model(name), settings).forward for _ in range(2))
+    prompts = {slot: list(range(1 + slot, 4 + 9 * slot)) for slot in (0, 2, 3, 5)}
+    for slot, prompt in prompts.items():
+        alone.prefill(slot, prompt, 0)
+        together.prefill(slot, prompt, 0)
+    for slots in ([5, 0, 3], [2, 5], [3], [3, 2, 0, 5]):
+        rows = [list(range(7, 8 + (slot + len(slots)) % 4)) for slot in slots]
+        starts = [len(prompts[slot]) for slot in slots]
+        expected = [
+            alone.decode([slot], [[token_id]], [start + i])
+            for slot, row, start in zip(slots, rows, starts, strict=True)
+            for i, token_id in enumerate(row)
+        ]
+        got = together.decode(slots, rows, starts)
+        torch.testing.assert_close(got, torch.cat(expected), atol=1e-4, rtol=1e-4)
+    # What shorter rows were padded with changed nothing that follows.
+    after = [forward.decode([0], [[9]], [len(prompts[0]) + 1]) for forward in (alone, together)]
+    torch.testing.assert_close(*after, atol=1e-4, rtol=1e-4)
+
+
+@torch.inference_mode()
+def test_padded_row_that_ends_with_its_slot_stays_in_it() -> None:
+    forward = SlotForward(tiny_model("llama"), slots=2, ctx=64)
+    for slot, tokens in enumerate((63, 20)):
+        forward.prefill(slot, list(range(1, 1 + tokens)), 0)
+    alone = forward.decode([0], [[7]], [63])
+    together = forward.decode([0, 1], [[7], [5, 6, 7]], [63, 20])
+    torch.testing.assert_close(together[:1], alone, atol=1e-4, rtol=1e-4)
 
 
 def test_noise_is_drawn_for_the_position_of_the_new_token(monkeypatch: pytest.MonkeyPatch) -> None:
