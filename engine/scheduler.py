@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.chunk_size import SMALLEST_CHUNK, ChunkSize
 from engine.config import EngineConfig
 from engine.constraint import ConstraintCompiler
 from engine.errors import EngineError
@@ -14,9 +15,6 @@ from engine.host_cache import HostCache
 from engine.messages import SequenceOutput, Submit
 from engine.prompt_cache import PromptCache, SlotStore
 from engine.slot import Sequence, SequenceStatus, Slot
-
-# Below it a prompt's chunks cost so little memory that smaller ones would not help.
-_SMALLEST_CHUNK = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +113,7 @@ class Scheduler:
         self.waiting: deque[Sequence] = deque()
         self._ctx = config.ctx
         self._full_chunk = self._chunk_limit = config.prefill_chunk
+        self._chunk_size = ChunkSize(config.prefill_chunk)
         self._row_limit = config.slots
         self._eos_token_ids = frozenset(eos_token_ids)
         self._vocab_size = vocab_size
@@ -179,7 +178,8 @@ class Scheduler:
             self._chunk_limit, self._row_limit = self._full_chunk, len(self.slots)
         if self._prefilling is None:
             self._begin_next(now)
-        return Batch(self._next_chunk(), self._decode_rows())
+        rows = self._decode_rows()
+        return Batch(self._next_chunk(len(rows)), rows)
 
     def take_started(self) -> tuple[SequenceOutput, ...]:
         """Report the requests that took a slot since the last call, before they are computed.
@@ -196,14 +196,19 @@ class Scheduler:
         Full steps are tried again when all slots are free.
         """
         chunk = batch.prefill.tokens if batch.prefill else 0
-        if chunk <= _SMALLEST_CHUNK and len(batch.decode) <= 1:
+        if chunk <= SMALLEST_CHUNK and len(batch.decode) <= 1:
             return False
         # What the step had nothing of is not to blame: that limit stays.
         if chunk:
-            self._chunk_limit = max(_SMALLEST_CHUNK, chunk // 2)
+            self._chunk_limit = max(SMALLEST_CHUNK, chunk // 2)
         if batch.decode:
             self._row_limit = max(1, len(batch.decode) // 2)
         return True
+
+    def took(self, batch: Batch, seconds: float) -> None:
+        """Learn from how long a step took how much the next ones may hold."""
+        prefilled = batch.prefill.tokens if batch.prefill else 0
+        self._chunk_size.learn(prefilled, batch.tokens - prefilled, seconds)
 
     def postprocess(self, batch: Batch, sampled: list[int]) -> tuple[SequenceOutput, ...]:
         """Record what a step computed and report what each request gained."""
@@ -247,12 +252,13 @@ class Scheduler:
             )
         )
 
-    def _next_chunk(self) -> PrefillChunk | None:
+    def _next_chunk(self, decoded: int) -> PrefillChunk | None:
         if (sequence := self._prefilling) is None:
             return None
         slot = self._slot_of(sequence)
         start = len(slot.token_ids)
-        end = min(start + self._chunk_limit, len(sequence.prompt_ids))
+        size = min(self._chunk_limit, self._chunk_size.beside(decoded))
+        end = min(start + size, len(sequence.prompt_ids))
         return PrefillChunk(sequence, slot.index, start, end)
 
     def _decode_rows(self) -> tuple[DecodeRow, ...]:

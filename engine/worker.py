@@ -119,6 +119,7 @@ class Worker:
             host = self._scheduler.host_cache
             use = HostCacheUse(host.nbytes, host.evictions)
             self._outbox.send(StepOutput(time.monotonic(), started, host_cache=use))
+        begun = time.monotonic()
         try:
             sampled = self._runner.run(batch)
         except OutOfMemory as error:
@@ -127,8 +128,10 @@ class Worker:
             return self._fail(error, error.request_id)
         except Exception as error:
             return self._fail_step(error, batch)
+        now = time.monotonic()
+        self._scheduler.took(batch, now - begun)
         outputs = self._scheduler.postprocess(batch, sampled)
-        self._outbox.send(StepOutput(time.monotonic(), outputs, batch.tokens, self._new_programs()))
+        self._outbox.send(StepOutput(now, outputs, batch.tokens, self._new_programs()))
 
     def _new_programs(self) -> int:
         before, self._programs = self._programs, compiled_programs()

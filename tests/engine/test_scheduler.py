@@ -112,6 +112,23 @@ def test_long_prompt_is_cut_in_chunks_while_running_answers_move() -> None:
     ]
 
 
+def test_chunks_beside_a_running_answer_are_as_small_as_its_pace_needs() -> None:
+    s, runner = scheduler(ctx=512, prefill_chunk=64), CountingRunner()
+    s.submit(submit("a", prompt=90, max_tokens=40))
+    for seconds in (0.064, 0.026, 0.020):
+        batch = s.schedule(0.0)
+        s.postprocess(batch, runner.run(batch))
+        s.took(batch, seconds)
+    s.submit(submit("b", prompt=90))
+    step(s, runner)
+    assert [shape(b) for b in runner.batches] == [
+        ("a[0:64]", []),
+        ("a[64:90]", []),
+        (None, ["a"]),
+        ("b[0:40]", ["a"]),
+    ]
+
+
 def test_prompts_are_prefilled_one_at_a_time_in_order_of_arrival() -> None:
     s, runner = scheduler(slots=3), CountingRunner()
     for name in "abc":

@@ -121,6 +121,16 @@ def test_steps_tell_how_many_tokens_they_computed() -> None:
     assert [tokens for tokens in steps if tokens] == [2, 3, 1]
 
 
+def test_the_scheduler_is_told_how_long_each_step_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, float]] = []
+    monkeypatch.setattr(
+        Scheduler, "took", lambda self, b, seconds: told.append((b.tokens, seconds))
+    )
+    serve(ScriptedRunner(), [submit("a")], last="a")
+    assert [tokens for tokens, _ in told] == [2, 1]
+    assert all(seconds >= 0 for _, seconds in told)
+
+
 def test_programs_are_told_once_also_those_of_a_failed_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
