@@ -137,7 +137,7 @@ class LeanForward(_RowForward):
     def _run(
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]], keep: int
     ) -> torch.Tensor:
-        device = self.model.frequencies.device
+        device = self.model.device
         where = torch.tensor(positions, device=device)
         window = self.slot_cache.open(slots, where, [row[-1] + 1 for row in positions])
         tokens = torch.tensor(token_ids, device=device)

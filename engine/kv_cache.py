@@ -92,15 +92,16 @@ class SlotCache(Cache):  # type: ignore[misc]
     """The cache of all slots, in the shape that transformers' models take.
 
     A slot lives in some row of the tensors. `align` keeps the slots of a forward pass in
-    neighbouring rows, so that the model reads views and no step copies keys or values.
+    neighbouring rows, so that the model reads views and no step copies keys or values. `ctx` is
+    what the tensors have room for.
     """
 
     def __init__(self, config: PreTrainedConfig, slots: int, ctx: int) -> None:
         self._mask_sizes = _mask_sizes(config)
-        self._ctx = -(-ctx // _KEY_BLOCK) * _KEY_BLOCK
+        self.ctx = -(-ctx // _KEY_BLOCK) * _KEY_BLOCK
         self._row_of = list(range(slots))
         self._lengths = [0] * slots
-        super().__init__(layers=[SlotLayer(slots, self._ctx) for _ in layer_types(config)])
+        super().__init__(layers=[SlotLayer(slots, self.ctx) for _ in layer_types(config)])
 
     def align(self, slots: Sequence[int]) -> list[int]:
         """Bring `slots` into neighbouring rows and return them in row order.
@@ -123,7 +124,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         """
         for slot, end in zip(slots, ends, strict=True):
             self._lengths[slot] = end
-        end = min(-(-max(ends) // _KEY_BLOCK) * _KEY_BLOCK, self._ctx)
+        end = min(-(-max(ends) // _KEY_BLOCK) * _KEY_BLOCK, self.ctx)
         window = Window(self._row_of[slots[0]], end, positions)
         for layer in self.layers:
             layer.window = window
@@ -150,6 +151,14 @@ class SlotCache(Cache):  # type: ignore[misc]
         for view, part in zip(views, parts, strict=True):
             view.copy_(part.view(view.shape))
         self._lengths[slot] = start + tokens
+
+    @property
+    def sliding_windows(self) -> dict[str, int]:
+        """How many keys, its own included, a query sees in each type of layer; 0 where all."""
+        return {
+            layer_type: size if layer_type == "sliding_attention" else 0
+            for layer_type, size in self._mask_sizes.items()
+        }
 
     def masks(self, window: Window) -> dict[str, torch.Tensor]:
         """Boolean masks `[n, 1, q, end]`, true where a query may look, for each attention type."""

@@ -16,6 +16,9 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from engine.kv_cache import SlotCache, Window, layer_types
+from engine.lean_attention import Attention, Heads, TorchAttention
+from engine.native_attention import NativeAttention
+from engine.native_library import native_library
 from engine.packed_linear import weight_bytes
 from engine.weight_format import Int8Format, WeightFormat
 
@@ -40,16 +43,13 @@ class LeanLayer:
 
 @dataclass(frozen=True, slots=True)
 class LeanModel:
-    """The weights and how they are used; `frequencies` `[dim / 2]` are the rotary ones."""
+    """The weights and how they are used."""
 
     embedding: nn.Module
     layers: Sequence[LeanLayer]
     head: nn.Module
-    frequencies: torch.Tensor
-    rotary_scale: torch.Tensor
-    heads: int
-    kv_heads: int
-    epsilon: float
+    attention: Attention
+    device: torch.device
     is_int8: bool
 
     @property
@@ -69,29 +69,14 @@ class LeanModel:
 
     def hidden(self, token_ids: torch.Tensor, cache: SlotCache, window: Window) -> torch.Tensor:
         """Compute tokens `[n, q]` of the window up to the head: `[n, q, dim]`."""
-        angles = window.positions.view(-1, 1, 1) * self.frequencies
-        rotation = torch.polar(self.rotary_scale.expand_as(angles), angles)
+        attend = self.attention.open(cache, window)
         hidden = self.embedding(token_ids.flatten())
-        masks = {kind: _additive(m, hidden.dtype) for kind, m in cache.masks(window).items()}
         for layer, states in zip(self.layers, cache.layers, strict=True):
-            queries, keys, values = self._heads(layer, hidden, rotation)
-            keys, values = states.update(_by_row(keys, token_ids), _by_row(values, token_ids))
-            hidden += layer.output(_attend(queries, keys, values, masks[layer.kind]))
+            joined = layer.query_key_value(hidden)
+            hidden += layer.output(attend(joined, states, layer.kind, layer.head_norm))
             gate, up = layer.gate_up(hidden).chunk(2, -1)
             hidden += layer.down(F.silu(gate).mul_(up))
         return torch.unflatten(hidden, 0, token_ids.shape)
-
-    def _heads(
-        self, layer: LeanLayer, hidden: torch.Tensor, rotation: torch.Tensor
-    ) -> Sequence[torch.Tensor]:
-        """Queries `[tokens, heads, dim]`, keys and values `[tokens, kv_heads, dim]`."""
-        joined = layer.query_key_value(hidden)
-        heads = joined.view(len(joined), self.heads + 2 * self.kv_heads, -1)
-        turned, values = torch.split(heads, [self.heads + self.kv_heads, self.kv_heads], 1)
-        if layer.head_norm is not None:
-            turned = F.rms_norm(turned, turned.shape[-1:], eps=self.epsilon) * layer.head_norm
-        queries, keys = torch.split(_rotate(turned, rotation), [self.heads, self.kv_heads], 1)
-        return queries, keys, values
 
 
 def is_lean(model: PreTrainedModel) -> bool:
@@ -108,19 +93,31 @@ def is_lean(model: PreTrainedModel) -> bool:
 @torch.no_grad()
 def build_lean(model: PreTrainedModel, store: WeightFormat) -> LeanModel:
     """Make a lean model of a transformers model's weights, which keeps working."""
-    config, decoder, rotary = model.config, model.model, model.model.rotary_emb
+    config, decoder = model.config, model.model
     kinds = layer_types(config)
     return LeanModel(
         embedding=store.embedding(decoder.embed_tokens),
         layers=[_layer(layer, k, store) for layer, k in zip(decoder.layers, kinds, strict=True)],
         head=store.reader(decoder.norm.weight, config.rms_norm_eps, model.lm_head),
-        frequencies=rotary.inv_freq.float(),
-        rotary_scale=torch.tensor(float(rotary.attention_scaling), device=model.device),
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        epsilon=config.rms_norm_eps,
+        attention=_attention(model),
+        device=model.device,
         is_int8=isinstance(store, Int8Format),
     )
+
+
+def _attention(model: PreTrainedModel) -> Attention:
+    """The native kernel where there is one for the model, else torch."""
+    config, rotary = model.config, model.model.rotary_emb
+    heads = Heads(
+        config.num_attention_heads,
+        config.num_key_value_heads,
+        config.rms_norm_eps,
+        rotary.inv_freq.float(),
+        float(rotary.attention_scaling),
+    )
+    is_plain = model.device.type == "cpu" and model.dtype == torch.float32
+    library = native_library() if is_plain else None
+    return NativeAttention(heads, library) if library else TorchAttention(heads)
 
 
 def _layer(layer: Any, kind: str, store: WeightFormat) -> LeanLayer:
@@ -146,53 +143,3 @@ def _head_norm(attention: Any) -> torch.Tensor:
         keys.expand(config.num_key_value_heads, -1),
     )
     return torch.cat(rows)
-
-
-def _rotate(heads: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
-    """Turn `[tokens, heads, dim]`, whose halves are the parts of complex numbers, by position."""
-    real, imaginary = heads.float().chunk(2, -1)
-    turned = torch.complex(real, imaginary) * rotation
-    return torch.cat((turned.real, turned.imag), -1).to(heads.dtype)
-
-
-def _by_row(states: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-    """`[n, heads, q, dim]` of `[n * q, heads, dim]`."""
-    return torch.unflatten(states, 0, token_ids.shape).transpose(1, 2)
-
-
-def _attend(
-    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Attention of queries `[n * q, heads, dim]` to keys `[n, kv_heads, end, dim]`.
-
-    Either a group's heads are taken as queries at one place; or there is one row, then the group is
-    the axis of heads and keys are shared along it.
-    """
-    rows, kv_heads, _, dim = keys.shape
-    grouped = queries.view(len(queries), kv_heads, -1, dim)
-    if len(queries) == rows:
-        return F.scaled_dot_product_attention(grouped, keys, values, mask).flatten(1)
-    if rows > 1:
-        return _attend_rows(torch.unflatten(grouped, 0, (rows, -1)), keys, values, mask)
-    grouped = grouped.permute(1, 2, 0, 3)
-    shape = (-1, grouped.shape[1], -1, -1)
-    keys, values = keys[0, :, None].expand(shape), values[0, :, None].expand(shape)
-    seen = F.scaled_dot_product_attention(grouped, keys, values, mask)
-    return seen.permute(2, 0, 1, 3).flatten(1)
-
-
-def _attend_rows(
-    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Attention of queries `[n, q, kv_heads, group, dim]`, several in each of several rows."""
-    group = queries.shape[3]
-    places = queries.transpose(1, 2)
-    seen = F.scaled_dot_product_attention(
-        places.flatten(2, 3), keys, values, mask.repeat_interleave(group, 2)
-    )
-    return torch.unflatten(seen, 2, (-1, group)).transpose(1, 2).flatten(0, 1).flatten(1)
-
-
-def _additive(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where a query may look, else minus infinity: converted once, not by every layer."""
-    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -torch.inf)
