@@ -10,6 +10,8 @@ from transformers import PreTrainedModel
 from engine.config import EngineConfig
 from engine.errors import ModelError
 from engine.forward import Forward, LeanForward, SequenceForward, SlotForward
+from engine.hybrid_cache import is_hybrid
+from engine.hybrid_forward import HybridForward
 from engine.int8_linear import int8_is_supported
 from engine.kv_cache import has_only_attention
 from engine.lean_model import LeanModel, build_lean, is_lean
@@ -37,10 +39,14 @@ def choose_forward(model: PreTrainedModel, config: EngineConfig) -> Forward:
     if lean := _choose_lean(model, config, expected):
         _release(model)
         return LeanForward(lean, model.config, config.slots, config.ctx)
-    if has_only_attention(model.config) and _takes_slots(model, expected):
+    room = len(_PROBE) + 1
+    if has_only_attention(model.config) and _takes_slots(SlotForward(model, 2, room), expected):
         pack_linears(model)
         return SlotForward(model, config.slots, config.ctx)
     resumes = _agree(_probe(SequenceForward(model, 2, resumes=True)), expected)
+    if is_hybrid(model.config) and _takes_slots(HybridForward(model, 2, room, resumes), expected):
+        pack_linears(model)
+        return HybridForward(model, config.slots, config.ctx, resumes)
     _logger.info("%s runs one sequence at a time", type(model).__name__)
     return SequenceForward(model, config.slots, resumes)
 
@@ -74,11 +80,11 @@ def _runs_alike(
     return _agree(got, expected, tolerance)
 
 
-def _takes_slots(model: PreTrainedModel, expected: torch.Tensor) -> bool:
+def _takes_slots(forward: SlotForward, expected: torch.Tensor) -> bool:
     try:
-        return _agree(_probe(SlotForward(model, 2, len(_PROBE) + 1)), expected)
+        return _agree(_probe(forward), expected)
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-        _logger.info("%s does not take the slot cache: %s", type(model).__name__, error)
+        _logger.info("%s does not take the slot cache: %s", type(forward.model).__name__, error)
         return False
 
 

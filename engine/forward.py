@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -13,12 +14,16 @@ from engine.kv_cache import SlotCache
 from engine.lean_model import LeanModel
 from engine.packed_linear import weight_bytes
 
+# One mask for all layers, one for each kind of layer, or none.
+Masks = torch.Tensor | Mapping[str, torch.Tensor | None] | None
+
 
 class Forward(Protocol):
     """The model over slots: `prefill` one of them, `decode` a few tokens of many.
 
     `slot_cache` holds every token's state in a place of its own, so that single tokens can be
-    computed again, dropped and copied; None where the state can only go forward.
+    computed again, dropped and copied; None where there is none of ours. If it is not `cuttable`,
+    the recurrent states of a slot stand after all of its tokens.
     """
 
     @property
@@ -37,7 +42,7 @@ class Forward(Protocol):
     ) -> torch.Tensor:
         """Compute each slot's tokens from its position on; return logits `[all tokens, vocab]`.
 
-        Without a `slot_cache` each slot takes one token.
+        Each slot takes one token where the `slot_cache` is missing or not `cuttable`.
         """
 
 
@@ -84,22 +89,22 @@ class SlotForward(_RowForward):
     """The class's own forward pass on all rows."""
 
     def __init__(self, model: PreTrainedModel, slots: int, ctx: int) -> None:
-        self._model = model
+        self.model = model
         self._config = model.config.get_text_config(decoder=True)
         self.slot_cache = SlotCache(model.config, slots, ctx)
 
     @property
     def weight_bytes(self) -> int:
         """What the weights take in memory."""
-        return weight_bytes([self._model])
+        return weight_bytes([self.model])
 
     def _run(
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]], keep: int
     ) -> torch.Tensor:
-        where = torch.tensor(positions, device=self._model.device)
+        where = torch.tensor(positions, device=self.model.device)
         window = self.slot_cache.open(slots, where, [row[-1] + 1 for row in positions])
-        output = self._model(
-            input_ids=torch.tensor(token_ids, device=self._model.device),
+        output = self.model(
+            input_ids=torch.tensor(token_ids, device=self.model.device),
             position_ids=where,
             attention_mask=self._attention_mask(self.slot_cache.masks(window)),
             cache=self.slot_cache,
@@ -109,12 +114,10 @@ class SlotForward(_RowForward):
         # A class that does not know the argument gives them all.
         return output.logits[:, -keep:]  # type: ignore[no-any-return]
 
-    def _attention_mask(
-        self, masks: dict[str, torch.Tensor]
-    ) -> torch.Tensor | dict[str, torch.Tensor]:
+    def _attention_mask(self, masks: dict[str, torch.Tensor]) -> Masks:
         if self._config._attn_implementation == "eager":
-            lowest = torch.finfo(self._model.dtype).min
-            zero = torch.zeros((), dtype=self._model.dtype, device=self._model.device)
+            lowest = torch.finfo(self.model.dtype).min
+            zero = torch.zeros((), dtype=self.model.dtype, device=self.model.device)
             masks = {name: torch.where(mask, zero, lowest) for name, mask in masks.items()}
         # Classes with several kinds of layers take a mask for each, as `generate` gives them.
         if getattr(self._config, "layer_types", None) is None:
@@ -157,6 +160,8 @@ class SequenceForward:
     def __init__(self, model: PreTrainedModel, slots: int, resumes: bool) -> None:
         self._model = model
         self._resumes = resumes
+        # Where a class knows positions, it may not count them itself (Bamba's begins at 0 again).
+        self._knows_positions = "position_ids" in inspect.signature(model.forward).parameters
         self._caches: list[DynamicCache | None] = [None] * slots
 
     @property
@@ -168,25 +173,26 @@ class SequenceForward:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
         if start == 0:
             self._caches[slot] = DynamicCache(config=self._model.config)
-        elif not self._resumes:
-            for token_id in token_ids[:-1]:
-                self._run(slot, [token_id])
-            token_ids = token_ids[-1:]
-        return self._run(slot, list(token_ids))
+        if start == 0 or self._resumes:
+            return self._run(slot, token_ids, start)
+        pieces = [self._run(slot, [t], at) for at, t in enumerate(token_ids, start)]
+        return pieces[-1]
 
     def decode(
         self, slots: Sequence[int], token_ids: Sequence[Sequence[int]], positions: Sequence[int]
     ) -> torch.Tensor:
         """Compute one token for each slot; return logits `[n, vocab]`."""
-        rows = zip(slots, token_ids, strict=True)
-        return torch.cat([self._run(slot, list(row)) for slot, row in rows])
+        return torch.cat(list(map(self._run, slots, token_ids, positions)))
 
-    def _run(self, slot: int, token_ids: list[int]) -> torch.Tensor:
+    def _run(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
+        positions = list(range(start, start + len(token_ids)))
+        ids, where = torch.tensor([token_ids, positions], device=self._model.device)
         output = self._model(
-            input_ids=torch.tensor([token_ids], device=self._model.device),
+            input_ids=ids[None],
             cache=self._caches[slot],
             use_cache=True,
             logits_to_keep=1,
+            **({"position_ids": where[None]} if self._knows_positions else {}),
         )
         return output.logits[:, -1]  # type: ignore[no-any-return]
 

@@ -18,7 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin, get_layer_types_and
 # Views end at a multiple of this many keys: few distinct shapes, and masks whose rows are aligned
 # as CUDA's attention kernels want them.
 _KEY_BLOCK = 64
-_ATTENTION_TYPES = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
+ATTENTION_TYPES = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,16 @@ class SlotCache(Cache):  # type: ignore[misc]
 
     A slot lives in some row of the tensors. `align` keeps the slots of a forward pass in
     neighbouring rows, so that the model reads views and no step copies keys or values. `ctx` is
-    what the tensors have room for.
+    what the tensors have room for. `cuttable` tells that the state after any of a slot's tokens
+    can be gone back to.
     """
+
+    cuttable = True
 
     def __init__(self, config: PreTrainedConfig, slots: int, ctx: int) -> None:
         self._mask_sizes = _mask_sizes(config)
         self.ctx = -(-ctx // _KEY_BLOCK) * _KEY_BLOCK
+        self._slots = slots
         self._row_of = list(range(slots))
         self._lengths = [0] * slots
         super().__init__(layers=[SlotLayer(slots, self.ctx) for _ in layer_types(config)])
@@ -178,16 +182,23 @@ class SlotCache(Cache):  # type: ignore[misc]
     def _views(self, slot: int, start: int, end: int) -> list[torch.Tensor]:
         """The `[kv_heads, end - start, dim]` keys and values of each layer."""
         row = self._row_of[slot]
-        return [
-            room[row, :, start:end] for layer in self.layers for room in (layer.keys, layer.values)
-        ]
+        return [room[row, :, start:] for room in self._key_rooms(end)]
+
+    def _key_rooms(self, length: int) -> list[torch.Tensor]:
+        """All layers' keys and values `[slots, kv_heads, length, dim]`."""
+        layers = (layer for layer in self.layers if isinstance(layer, SlotLayer))
+        pairs = ((layer.keys, layer.values) for layer in layers if layer.is_initialized)
+        return [room[:, :, :length] for pair in pairs for room in pair]
+
+    def _rooms(self, length: int) -> list[torch.Tensor]:
+        """All that belongs to slots, for their first `length` tokens."""
+        return self._key_rooms(length)
 
     def _swap(self, source: int, target: int) -> None:
         a, b = self._row_of.index(source), self._row_of.index(target)
         # What lies beyond both lengths is hidden by the masks, so it need not move.
         length = max(self._lengths[a], self._lengths[b])
-        layers = [layer for layer in self.layers if layer.is_initialized]
-        rooms = [room[:, :, :length] for layer in layers for room in (layer.keys, layer.values)]
+        rooms = self._rooms(length)
         # All memory is taken before anything moves: without it the rows stay as they are.
         kept = [room[source].clone() for room in rooms]
         for room, row in zip(rooms, kept, strict=True):
@@ -198,7 +209,7 @@ class SlotCache(Cache):  # type: ignore[misc]
 
 def has_only_attention(config: PreTrainedConfig) -> bool:
     """Whether every layer keeps plain keys and values, as the slot tensors hold them."""
-    return set(layer_types(config)) <= _ATTENTION_TYPES
+    return set(layer_types(config)) <= ATTENTION_TYPES
 
 
 def layer_types(config: PreTrainedConfig) -> list[str]:
@@ -210,4 +221,5 @@ def layer_types(config: PreTrainedConfig) -> list[str]:
 def _mask_sizes(config: PreTrainedConfig) -> dict[str, int]:
     types, kwargs = get_layer_types_and_kwargs(config.get_text_config(decoder=True))
     # transformers calls the size of a chunk sliding_window too.
-    return {t: k.get("sliding_window", 0) for t, k in zip(types, kwargs, strict=True)}
+    sizes = {t: k.get("sliding_window", 0) for t, k in zip(types, kwargs, strict=True)}
+    return {t: size for t, size in sizes.items() if t in ATTENTION_TYPES}

@@ -56,7 +56,7 @@ class TransformersRunner:
     @property
     def cuttable(self) -> bool:
         """Whether single tokens can be dropped, copied, saved and loaded."""
-        return self.forward.slot_cache is not None
+        return self.forward.slot_cache is not None and self.forward.slot_cache.cuttable
 
     @torch.inference_mode()
     def copy(self, source: int, target: int, start: int, end: int) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from engine.config import EngineConfig, ModelSource
 from engine.forward import LeanForward, SequenceForward, SlotForward
+from engine.hybrid_forward import HybridForward
 from engine.messages import Submit
 from engine.model_runner import TransformersRunner, use_threads
 from engine.request import SamplingParams
@@ -18,8 +19,22 @@ from tests.engine.tiny_models import CONFIGS, VOCAB, generate, tiny_model
 
 LEAN = ["llama", "qwen2", "qwen3", "mistral"]
 BATCHED = ["gemma2", "gemma3", "gpt_oss", "qwen3_moe", "gpt2", "opt"]
-ONE_BY_ONE = ["qwen3_next", "mamba", "jamba", "bloom"]
-NAMES = LEAN + BATCHED + ONE_BY_ONE
+HYBRID = [
+    *("qwen3_next", "qwen3_5", "qwen3_5_moe", "olmo_hybrid", "lfm2", "lfm2_moe"),
+    *("granite_hybrid", "falcon_h1", "nemotron_h", "bamba", "jamba", "mamba", "mamba2"),
+]
+ONE_BY_ONE = ["bloom"]
+PATHS = {
+    name: path
+    for path, names in (
+        (LeanForward, LEAN),
+        (SlotForward, BATCHED),
+        (HybridForward, HYBRID),
+        (SequenceForward, ONE_BY_ONE),
+    )
+    for name in names
+}
+NAMES = list(PATHS)
 
 
 def config(slots: int = 4, prefill_chunk: int = 5) -> EngineConfig:
@@ -69,9 +84,7 @@ def test_the_runtime_can_be_read_without_torch() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_path_is_batched_where_the_class_allows_it(name: str) -> None:
-    forward = TransformersRunner(tiny_model(name), config()).forward
-    fast = LeanForward if name in LEAN else SlotForward
-    assert type(forward) is (SequenceForward if name in ONE_BY_ONE else fast)
+    assert type(TransformersRunner(tiny_model(name), config()).forward) is PATHS[name]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,18 +7,28 @@ from typing import Any
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    BambaConfig,
     BloomConfig,
+    FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
     GptOssConfig,
+    GraniteMoeHybridConfig,
     JambaConfig,
+    Lfm2Config,
+    Lfm2MoeConfig,
     LlamaConfig,
+    Mamba2Config,
     MambaConfig,
     MistralConfig,
+    NemotronHConfig,
+    OlmoHybridConfig,
     OPTConfig,
     PreTrainedModel,
     Qwen2Config,
+    Qwen3_5MoeTextConfig,
+    Qwen3_5TextConfig,
     Qwen3Config,
     Qwen3MoeConfig,
     Qwen3NextConfig,
@@ -48,6 +58,15 @@ _MOE: dict[str, Any] = {
     "moe_intermediate_size": 16,
     "decoder_sparse_step": 1,
 }
+_DELTA: dict[str, Any] = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+}
+_CONV: dict[str, Any] = {"layer_types": ["conv", "full_attention", "conv"], "block_multiple_of": 16}
+_MAMBA2: dict[str, Any] = {"mamba_d_state": 8, "mamba_d_head": 16, "mamba_n_heads": 4}
 _LAYERS = ["sliding_attention", "full_attention", "sliding_attention"]
 
 CONFIGS: dict[str, Any] = {
@@ -70,12 +89,45 @@ CONFIGS: dict[str, Any] = {
     "qwen3_next": lambda: Qwen3NextConfig(
         **_COMMON,
         **_MOE,
+        **_DELTA,
         shared_expert_intermediate_size=16,
-        linear_num_value_heads=4,
-        linear_num_key_heads=2,
-        linear_key_head_dim=8,
-        linear_value_head_dim=8,
+    ),
+    "qwen3_5": lambda: Qwen3_5TextConfig(**_COMMON, **_DELTA),
+    "qwen3_5_moe": lambda: Qwen3_5MoeTextConfig(
+        **_COMMON, **_MOE, **_DELTA, shared_expert_intermediate_size=16
+    ),
+    "olmo_hybrid": lambda: OlmoHybridConfig(**_COMMON, **_DELTA),
+    "lfm2": lambda: Lfm2Config(**_COMMON, **_CONV),
+    "lfm2_moe": lambda: Lfm2MoeConfig(**_COMMON, **_MOE, **_CONV, num_dense_layers=1),
+    "bamba": lambda: BambaConfig(**_COMMON, **_MAMBA2, attn_layer_indices=[1]),
+    "granite_hybrid": lambda: GraniteMoeHybridConfig(
+        **_COMMON,
+        **_MAMBA2,
+        num_local_experts=4,
+        num_experts_per_tok=2,
         layer_types=["linear_attention", "full_attention", "linear_attention"],
+    ),
+    "falcon_h1": lambda: FalconH1Config(**_COMMON, **_MAMBA2, mamba_d_ssm=64),
+    "nemotron_h": lambda: NemotronHConfig(
+        **_COMMON,
+        ssm_state_size=8,
+        mamba_num_heads=4,
+        mamba_head_dim=16,
+        n_groups=2,
+        n_routed_experts=4,
+        moe_intermediate_size=16,
+        moe_shared_expert_intermediate_size=16,
+        layer_types=["linear_attention", "moe", "full_attention"],
+    ),
+    "mamba2": lambda: Mamba2Config(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        state_size=8,
+        num_heads=4,
+        head_dim=16,
+        n_groups=2,
+        num_hidden_layers=2,
+        pad_token_id=0,
     ),
     "jamba": lambda: JambaConfig(**_COMMON, attn_layer_period=2, attn_layer_offset=1),
     "bloom": lambda: BloomConfig(
