@@ -24,16 +24,18 @@ class Room:
 def mashbox(name: str, quant: str, weights: Weights, port: int, room: Room) -> Peer:
     """This server, in float32 or with its weights rounded."""
     size = ("--ctx", str(room.ctx), "--slots", str(room.slots))
-    options = ("--port", str(port), *size, "--quant", quant, "--quiet")
+    how = ("--quant", quant, "--threads", str(room.threads))
+    options = ("--port", str(port), *size, *how, "--quiet")
     command = (sys.executable, "-m", "mashbox", "run", str(weights.folder), *options)
-    return Peer(name, command, port, weights.folder.name, _threads(room))
+    return Peer(name, command, port, weights.folder.name)
 
 
 def transformers_serve(program: Path, weights: Weights, port: int, room: Room) -> Peer:
     """`transformers serve` with continuous batching in float32; it takes no size of contexts."""
     options = ("--continuous-batching", "--dtype", "float32", "--device", "cpu")
     command = (str(program), "serve", str(weights.folder), "--port", str(port), *options)
-    return Peer("transformers", command, port, str(weights.folder), _threads(room))
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(room.threads))
+    return Peer("transformers", command, port, str(weights.folder), threads)
 
 
 def llama_server(name: str, program: Path, gguf: Path, port: int, room: Room) -> Peer:
@@ -42,10 +44,6 @@ def llama_server(name: str, program: Path, gguf: Path, port: int, room: Room) ->
     threads = ("--threads", str(room.threads), "--threads-batch", str(room.threads))
     command = (str(program), "--model", str(gguf), "--port", str(port), *size, *threads)
     return Peer(name, command, port, gguf.stem)
-
-
-def _threads(room: Room) -> dict[str, str]:
-    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(room.threads))
 
 
 OURS = ("mashbox", "mashbox-int8")

@@ -12,7 +12,7 @@ from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from engine.kv_cache import SlotCache
 from engine.lean_model import LeanModel
-from engine.packed_linear import weight_bytes
+from engine.packed_linear import StoredWeights, stored_weights
 
 # One mask for all layers, one for each kind of layer, or none.
 Masks = torch.Tensor | Mapping[str, torch.Tensor | None] | None
@@ -31,7 +31,7 @@ class Forward(Protocol):
         """The keys and values of all slots."""
 
     @property
-    def weight_bytes(self) -> int:
+    def weights(self) -> StoredWeights:
         """What the weights take in memory."""
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
@@ -94,9 +94,9 @@ class SlotForward(_RowForward):
         self.slot_cache = SlotCache(model.config, slots, ctx)
 
     @property
-    def weight_bytes(self) -> int:
+    def weights(self) -> StoredWeights:
         """What the weights take in memory."""
-        return weight_bytes([self.model])
+        return stored_weights([self.model])
 
     def _run(
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]], keep: int
@@ -133,9 +133,9 @@ class LeanForward(_RowForward):
         self.slot_cache = SlotCache(config, slots, ctx)
 
     @property
-    def weight_bytes(self) -> int:
+    def weights(self) -> StoredWeights:
         """What the weights take in memory."""
-        return self.model.weight_bytes
+        return self.model.weights
 
     def _run(
         self, slots: list[int], token_ids: list[list[int]], positions: list[list[int]], keep: int
@@ -165,9 +165,9 @@ class SequenceForward:
         self._caches: list[DynamicCache | None] = [None] * slots
 
     @property
-    def weight_bytes(self) -> int:
+    def weights(self) -> StoredWeights:
         """What the weights take in memory."""
-        return weight_bytes([self._model])
+        return stored_weights([self._model])
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""

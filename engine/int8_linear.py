@@ -33,7 +33,8 @@ class Int8Linear(nn.Module):
         super().__init__()
         self._fine = fine
         # A byte for each weight, and a scale for each output.
-        self.packed_bytes = linear.weight.numel() + 4 * linear.out_features
+        self.packed_count = linear.weight.numel()
+        self.packed_bytes = self.packed_count + 4 * linear.out_features
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone())
         self._levels = _activation_levels()
         self._packed = _pack(*quantise_rows(linear.weight.detach()))

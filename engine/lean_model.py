@@ -19,7 +19,7 @@ from engine.kv_cache import SlotCache, Window, layer_types
 from engine.lean_attention import Attention, Heads, TorchAttention
 from engine.native_attention import NativeAttention
 from engine.native_library import native_library
-from engine.packed_linear import weight_bytes
+from engine.packed_linear import StoredWeights, stored_weights
 from engine.weight_format import Int8Format, WeightFormat
 
 _CLASSES = frozenset(
@@ -53,12 +53,13 @@ class LeanModel:
     is_int8: bool
 
     @property
-    def weight_bytes(self) -> int:
+    def weights(self) -> StoredWeights:
         """What all weights take in memory."""
         parts = [getattr(self, f.name) for f in fields(self)]
         parts += [getattr(layer, f.name) for layer in self.layers for f in fields(layer)]
-        tensors = [part.nbytes for part in parts if isinstance(part, torch.Tensor)]
-        return sum(tensors) + weight_bytes(part for part in parts if isinstance(part, nn.Module))
+        tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+        bare = StoredWeights(sum(t.numel() for t in tensors), sum(t.nbytes for t in tensors))
+        return bare + stored_weights(part for part in parts if isinstance(part, nn.Module))
 
     def logits(
         self, token_ids: torch.Tensor, cache: SlotCache, window: Window, keep: int = 1

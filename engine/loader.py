@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from engine.fetch import Progress, cache_dir, scratch_dir
 from engine.gguf_header import read_gguf_header
 from engine.messages import Ready
 from engine.model_files import DTYPE_BYTES, ModelHeader, read_header
+from engine.packed_linear import stored_weights
 from engine.quiet import quiet
 
 # Raised when what gguf_convert writes changes, so that old conversions are not used.
@@ -58,16 +58,16 @@ def load_model(config: EngineConfig, on_progress: Progress) -> LoadedModel:
     folder = path if path.is_dir() else converted(path, header, dtype, on_progress)
     model = _load_weights(folder, config.model.id, device, dtype)
     tokenizer = _load_tokenizer(folder, config.model.id)
-    weight_bytes = sum(tensor.nbytes for tensor in _weights(model))
-    on_progress(weight_bytes, weight_bytes)
+    weights = stored_weights([model])
+    on_progress(weights.nbytes, weights.nbytes)
     template = _chat_template(tokenizer)
     ready = Ready(
         tokenizer_json=tokenizer.backend_tokenizer.to_str(),
         chat_template=template,
         special_tokens=_special_tokens(tokenizer),
         eos_token_ids=_end_ids(model, tokenizer, template or ""),
-        weight_bytes=weight_bytes,
-        bits_per_weight=header.bits_per_weight,
+        weight_bytes=weights.nbytes,
+        bits_per_weight=weights.bits_per_weight,
         device=str(model.device),
         dtype=dtype,
     )
@@ -234,12 +234,6 @@ def _load_tokenizer(folder: Path, name: str) -> Any:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rstrip(".: ")[:300]
-
-
-def _weights(model: Any) -> Iterator[torch.Tensor]:
-    """Yield each weight tensor once, however many names share its memory."""
-    tensors = {t.data_ptr(): t for t in model.parameters()}
-    yield from tensors.values()
 
 
 def _chat_template(tokenizer: Any) -> str | None:

@@ -84,7 +84,7 @@ class Ready:
 
     `tokenizer_json` is the serialized `tokenizers.Tokenizer`; `special_tokens` maps template
     variables such as `bos_token` to their spelling; `eos_token_ids` end an answer. `weight_bytes`
-    is what the weights take in device memory, `bits_per_weight` what they take in the weights file.
+    is what the weights take in device memory, `bits_per_weight` what one of them takes there.
     `dtype` is int8 where weights were rounded. `keeps_prompts` tells whether the prompt cache can
     use host memory: what the slots hold must be made of single tokens. `runtime` names what
     computes: library versions, the device, the forward path, threads.

@@ -100,7 +100,8 @@ class TransformersRunner:
         is_int8 = isinstance(self.forward, LeanForward) and self.forward.model.is_int8
         return replace(
             loaded,
-            weight_bytes=self.forward.weight_bytes,
+            weight_bytes=self.forward.weights.nbytes,
+            bits_per_weight=self.forward.weights.bits_per_weight,
             dtype="int8" if is_int8 else loaded.dtype,
             runtime=self.runtime(),
             keeps_prompts=self.cuttable,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeGuard
 
 import torch
@@ -25,7 +26,7 @@ class PackedLinear(nn.Module):
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self.packed_bytes = linear.weight.nbytes
+        self.packed_count, self.packed_bytes = linear.weight.numel(), linear.weight.nbytes
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone())
         self._packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
 
@@ -61,11 +62,34 @@ def pack_linears(model: PreTrainedModel) -> None:
         parameter.data = parameter.data.clone()
 
 
-def weight_bytes(modules: Iterable[nn.Module]) -> int:
-    """Bytes of all weights, those with several names once, packed ones as they are packed."""
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """How many weights lie in memory, and their bytes.
+
+    A weight with two names counts once, or twice where it is stored twice.
+    """
+
+    count: int
+    nbytes: int
+
+    @property
+    def bits_per_weight(self) -> float:
+        """What one takes on average, scales included."""
+        return 8 * self.nbytes / self.count if self.count else 0.0
+
+    def __add__(self, other: StoredWeights) -> StoredWeights:
+        return StoredWeights(self.count + other.count, self.nbytes + other.nbytes)
+
+
+def stored_weights(modules: Iterable[nn.Module]) -> StoredWeights:
+    """Count the weights of modules, packed ones as they are packed."""
     parts = [part for module in modules for part in module.modules()]
-    tensors = {t.data_ptr(): t.nbytes for part in parts for t in part.parameters(recurse=False)}
-    return sum(tensors.values()) + sum(getattr(part, "packed_bytes", 0) for part in parts)
+    tensors = {t.data_ptr(): t for part in parts for t in part.parameters(recurse=False)}
+    packed = [part for part in parts if hasattr(part, "packed_bytes")]
+    return StoredWeights(
+        count=sum(t.numel() for t in tensors.values()) + sum(p.packed_count for p in packed),
+        nbytes=sum(t.nbytes for t in tensors.values()) + sum(p.packed_bytes for p in packed),
+    )
 
 
 def _is_supported() -> bool:

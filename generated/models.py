@@ -49,9 +49,9 @@ class Model(ApiModel):
     weights: str | None = None
     """Name of the weights file or folder."""
     gb: Annotated[StrictFloat | None, Field(ge=0.0)] = None
-    """Size of the weights in device memory, in gigabytes."""
+    """Size of the weights in device memory as they are stored there, in gigabytes."""
     bpw: Annotated[StrictFloat | None, Field(ge=0.0)] = None
-    """Average number of bits a weight takes in the file."""
+    """Average number of bits a weight takes in device memory, scales included: 32 in float32, a little over 8 in int8."""
     prefix_cache: StrictBool | None = None
     """Whether a prompt's start that was computed before is used again."""
     slots: Annotated[StrictInt | None, Field(ge=1)] = None

@@ -181,6 +181,15 @@ QuantOption = Annotated[
         rich_help_panel="Model",
     ),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        help="Threads of arithmetic on the CPU. Default: one for each physical core.",
+        min=1,
+        max=1024,
+        rich_help_panel="Model",
+    ),
+]
 ToolFormat = Annotated[
     str | None,
     typer.Option(
@@ -228,6 +237,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     device: Device = "auto",
     dtype: DtypeOption = Dtype.auto,
     quant: QuantOption = Quant.none,
+    threads: Threads = None,
     tool_format: ToolFormat = None,
     script: Script = None,
     log_format: LogFormatOption = LogFormat.text,
@@ -245,7 +255,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     server = ServerOptions(host, port, api_key_file, allowed_host, drain)
     options = ModelOptions(
-        ctx, slots, cache_ram, device, dtype.value, quant.value, tool_format, script
+        ctx, slots, cache_ram, device, dtype.value, quant.value, threads, tool_format, script
     )
     try:
         start(console, model, server, options)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from engine.engine import Engine
 from engine.messages import Progress as WorkerProgress
+from engine.messages import Ready
 
 logger = logging.getLogger("mashbox.console")
 
@@ -82,7 +83,7 @@ class Console:
         if loaded := engine.loaded:
             self.line(
                 f"  memory    weights {loaded.weight_bytes / 1e9:.2f} GB · "
-                f"{loaded.device}, {loaded.dtype}"
+                f"{loaded.device}, {loaded.dtype}{_threads(loaded)}"
             )
         self.line(f"ready in {time.monotonic() - self._started:.1f} s   {url}")
         if self._fancy:
@@ -109,6 +110,13 @@ class Console:
         """Say that it is over."""
         seconds = round(time.monotonic() - self._started)
         self.line(f"stopped (ran {timedelta(seconds=seconds)})")
+
+
+def _threads(loaded: Ready) -> str:
+    count = loaded.runtime.get("threads", "")
+    if not count or loaded.device != "cpu":
+        return ""
+    return ", 1 thread" if count == "1" else f", {count} threads"
 
 
 class _Bars:

@@ -65,6 +65,7 @@ class ModelOptions:
     device: str
     dtype: str
     quant: str
+    threads: int | None
     tool_format: str | None
     script: Path | None
 
@@ -131,6 +132,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
         device=options.device,
         dtype=options.dtype,
         quant=options.quant,
+        threads=options.threads or 0,
         tool_format=options.tool_format,
         cache_ram=choose_cache_ram(options.cache_ram, 0 if is_gpu(options.device) else estimate),
     )

@@ -48,13 +48,15 @@ def test_lean_class_runs_in_int8_and_says_so() -> None:
     )
     runner = TransformersRunner(tiny_model("llama"), config(quant="auto"))
     ready = runner.describe(loaded)
-    assert (ready.dtype, ready.weight_bytes) == ("int8", runner.forward.weight_bytes)
+    assert (ready.dtype, ready.weight_bytes) == ("int8", runner.forward.weights.nbytes)
     assert ready.runtime["forward"] == "LeanForward"
     assert ready.keeps_prompts
     assert not TransformersRunner(tiny_model("mamba"), config()).describe(loaded).keeps_prompts
     plain = TransformersRunner(tiny_model("llama"), config()).describe(loaded)
     assert plain.dtype == "float32"
     assert plain.weight_bytes > 2 * ready.weight_bytes
+    assert plain.bits_per_weight == 32
+    assert 8 < ready.bits_per_weight < 10
 
 
 def test_other_classes_run_as_they_are_unless_int8_is_demanded() -> None:
@@ -86,4 +88,4 @@ def test_the_class_s_own_weights_are_let_go() -> None:
 def test_weights_in_memory_are_counted(name: str) -> None:
     model = tiny_model(name)
     total = sum(parameter.nbytes for parameter in model.parameters())
-    assert total <= choose_forward(model, config()).weight_bytes < 1.01 * total
+    assert total <= choose_forward(model, config()).weights.nbytes < 1.01 * total

@@ -161,5 +161,5 @@ def test_class_that_computes_something_else_keeps_its_own_forward() -> None:
 def test_weights_in_memory_are_counted() -> None:
     model = tiny_model("llama")
     parameters = sum(p.numel() for p in model.parameters())
-    assert build_lean(model, PlainFormat()).weight_bytes >= 4 * parameters
-    assert build_lean(model, Int8Format()).weight_bytes < 2 * parameters
+    assert build_lean(model, PlainFormat()).weights.nbytes >= 4 * parameters
+    assert build_lean(model, Int8Format()).weights.nbytes < 2 * parameters

@@ -53,6 +53,7 @@ def test_help_names_every_option_and_imports_no_torch() -> None:
         ("--ctx", "1"),
         ("--slots", "0"),
         ("--slots", "x"),
+        ("--threads", "0"),
         ("--device", "gpu"),
         ("--dtype", "int3"),
         ("--slot", "1"),

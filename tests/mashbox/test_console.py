@@ -19,7 +19,8 @@ STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
 
 def loaded_engine() -> Engine:
     config = EngineConfig(ModelSource("m", Path("m")), ctx=2048, slots=4)
-    ready = Ready("{}", None, {}, (0,), 540_000_000, 4.5, "cpu", "float32")
+    runtime = {"threads": "2"}
+    ready = Ready("{}", None, {}, (0,), 540_000_000, 4.5, "cpu", "float32", runtime)
     return cast(Engine, SimpleNamespace(config=config, loaded=ready))
 
 
@@ -42,7 +43,7 @@ def test_a_stage_is_one_line_however_often_it_reports(capsys: pytest.CaptureFixt
 def test_ready_says_the_address_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
     Console().ready(("127.0.0.1", 8000), loaded_engine())
     memory, ready = lines(capsys)
-    assert "weights 0.54 GB" in memory and "cpu, float32" in memory
+    assert "weights 0.54 GB" in memory and "cpu, float32, 2 threads" in memory
     assert re.fullmatch(STAMP + r"ready in \d+\.\d s   http://127\.0\.0\.1:8000", ready)
 
 
