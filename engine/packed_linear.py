@@ -85,11 +85,14 @@ def stored_weights(modules: Iterable[nn.Module]) -> StoredWeights:
     """Count the weights of modules, packed ones as they are packed."""
     parts = [part for module in modules for part in module.modules()]
     tensors = {t.data_ptr(): t for part in parts for t in part.parameters(recurse=False)}
-    packed = [part for part in parts if hasattr(part, "packed_bytes")]
     return StoredWeights(
-        count=sum(t.numel() for t in tensors.values()) + sum(p.packed_count for p in packed),
-        nbytes=sum(t.nbytes for t in tensors.values()) + sum(p.packed_bytes for p in packed),
+        count=sum(t.numel() for t in tensors.values()) + _packed(parts, "packed_count"),
+        nbytes=sum(t.nbytes for t in tensors.values()) + _packed(parts, "packed_bytes"),
     )
+
+
+def _packed(parts: Iterable[nn.Module], what: str) -> int:
+    return sum(getattr(part, what, 0) for part in parts)
 
 
 def _is_supported() -> bool:
