@@ -108,7 +108,8 @@ class SequenceOutput:
 
     The first output of a request carries `started_at`, when it took its slot, and no token: it
     comes before the step. An end-of-turn id is not among `token_ids`, but `completion_tokens`
-    (all so far) counts it.
+    (all so far) counts it. Of `draft_tokens` that were guessed in this step `accepted_tokens` were
+    right.
     """
 
     request_id: str
@@ -117,6 +118,8 @@ class SequenceOutput:
     finish: Literal["stop", "length"] | None = None
     started_at: float | None = None
     cached_tokens: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +134,9 @@ class HostCacheUse:
 class StepOutput:
     """Worker to server, for each step; times are `time.monotonic()` seconds in both processes.
 
-    The step computed `tokens` tokens, of a prompt and of answers; 0 before it. `compiles` counts
-    the programs that were made since the last step, or since Ready. `host_cache` is there when it
-    may have changed.
+    The step computed `tokens` tokens, of a prompt, of answers and guessed ones; 0 before it.
+    `compiles` counts the programs that were made since the last step, or since Ready. `host_cache`
+    is there when it may have changed.
     """
 
     at: float

@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
+from engine.batch import Batch, DecodeRow, OutOfMemory, PrefillChunk, RequestFailed
 from engine.choose_forward import choose_forward
 from engine.config import EngineConfig
 from engine.constraint import Mask
@@ -19,7 +20,6 @@ from engine.kv_cache import SlotCache
 from engine.messages import Ready
 from engine.request import SamplingParams
 from engine.sampler import Sampler
-from engine.scheduler import Batch, DecodeRow, OutOfMemory, PrefillChunk, RequestFailed
 from engine.slot import Sequence as TokenSequence
 
 
@@ -35,7 +35,7 @@ class TransformersRunner:
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> list[int]:
-        """Return one new id for each of `batch.sampled`; raises RequestFailed and OutOfMemory."""
+        """Return the ids after the batch's tokens; raises RequestFailed and OutOfMemory."""
         try:
             return self._run(batch)
         except (MemoryError, RuntimeError) as error:
@@ -57,6 +57,11 @@ class TransformersRunner:
     def cuttable(self) -> bool:
         """Whether single tokens can be dropped, copied, saved and loaded."""
         return self.forward.slot_cache is not None and self.forward.slot_cache.cuttable
+
+    @property
+    def checks_guesses(self) -> bool:
+        """Whether a row may have guesses, which are dropped again where they are wrong."""
+        return self.cuttable
 
     @torch.inference_mode()
     def copy(self, source: int, target: int, start: int, end: int) -> None:
@@ -133,13 +138,16 @@ class TransformersRunner:
             raise RequestFailed(f"prefill failed: {error}", sequence.request_id) from error
 
     def _decode(self, rows: tuple[DecodeRow, ...]) -> torch.Tensor:
-        slots = [row.slot for row in rows]
-        positions = [row.position for row in rows]
-        token_ids = [row.sequence.answer_ids[-1:] for row in rows]
-        logits = self.forward.decode(slots, token_ids, positions)
+        logits = self.forward.decode(
+            [row.slot for row in rows],
+            [row.token_ids for row in rows],
+            [row.position for row in rows],
+        )
+        tokens = [(row, place) for row in rows for place, _ in enumerate(row.token_ids, 1)]
         # The masks are made while the device is still at work on the logits.
-        masks = _masks([row.sequence for row in rows])
-        return self._sampler.sample(logits, slots, [position + 1 for position in positions], masks)
+        masks = _masks([row.sequence for row, _ in tokens])
+        slots = [row.slot for row, _ in tokens]
+        return self._sampler.sample(logits, slots, [row.position + k for row, k in tokens], masks)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -100,6 +100,15 @@ class SamplingParams:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
 
+    @property
+    def penalises(self) -> bool:
+        """Whether a token's chances depend on those before it by more than the model."""
+        return (
+            self.repetition_penalty != 1
+            or self.frequency_penalty != 0
+            or self.presence_penalty != 0
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:

@@ -39,7 +39,7 @@ class Sampler:
     def begin(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int]) -> None:
         """Prepare `slot` for a new answer."""
         self._params[slot] = params
-        if _penalised(params):
+        if params.penalises:
             seen, counts = self._penalty_tables()
             seen[slot] = False
             seen[slot, torch.tensor(prompt_ids, device=self._device)] = True
@@ -54,10 +54,11 @@ class Sampler:
     ) -> torch.Tensor:
         """Return ids `[n]` for logits `[n, vocab]`, which may be changed.
 
-        `positions` are the new tokens' positions, `masks` the ids that a row may choose from.
+        `positions` are the new tokens' positions, `masks` the ids that a row may choose from. A
+        slot without penalties may have several rows.
         """
         params = [self._params[slot] for slot in slots]
-        if penalised := [row for row, p in enumerate(params) if _penalised(p)]:
+        if penalised := [row for row, p in enumerate(params) if p.penalises]:
             logits = self._penalise(logits, penalised, slots)
         if masks:
             keep_allowed(logits, masks)
@@ -187,14 +188,6 @@ def _draw(
     seeds = [p.seed for p in params]
     race = exponential_noise(seeds, positions, logits.shape[-1], logits.device)
     return (logits.exp() / race).argmax(-1)
-
-
-def _penalised(params: SamplingParams) -> bool:
-    return (
-        params.repetition_penalty != 1
-        or params.frequency_penalty != 0
-        or params.presence_penalty != 0
-    )
 
 
 def _keep(logits: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:

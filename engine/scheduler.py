@@ -4,94 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import replace
+from itertools import islice
 
+from engine.batch import Batch, DecodeRow, PrefillChunk
 from engine.chunk_size import SMALLEST_CHUNK, ChunkSize
 from engine.config import EngineConfig
 from engine.constraint import ConstraintCompiler
 from engine.errors import EngineError
-from engine.host_cache import HostCache
+from engine.host_cache import HostCache, common_prefix
 from engine.messages import SequenceOutput, Submit
 from engine.prompt_cache import PromptCache, SlotStore
+from engine.prompt_lookup import PromptLookup, guesses_per_row
 from engine.slot import Sequence, SequenceStatus, Slot
-
-
-@dataclass(frozen=True, slots=True)
-class PrefillChunk:
-    """Prompt tokens `[start, end)` of a sequence; the last chunk is also sampled from."""
-
-    sequence: Sequence
-    slot: int
-    start: int
-    end: int
-
-    @property
-    def is_last(self) -> bool:
-        """Whether the prompt is complete after this chunk."""
-        return self.end == len(self.sequence.prompt_ids)
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens are computed."""
-        return self.end - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeRow:
-    """The newest token of a running sequence, at `position` of its slot."""
-
-    sequence: Sequence
-    slot: int
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One step's work: at most one prefill chunk, then one token for every running sequence."""
-
-    prefill: PrefillChunk | None
-    decode: tuple[DecodeRow, ...]
-
-    @property
-    def sequences(self) -> list[Sequence]:
-        """All sequences of the step, the prefilled one first."""
-        first = [self.prefill.sequence] if self.prefill else []
-        return first + [row.sequence for row in self.decode]
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens are computed."""
-        return (self.prefill.tokens if self.prefill else 0) + len(self.decode)
-
-    @property
-    def sampled(self) -> list[Sequence]:
-        """The sequences that get a token, in the order of `ModelRunner.run`'s result."""
-        first = [self.prefill.sequence] if self.prefill and self.prefill.is_last else []
-        return first + [row.sequence for row in self.decode]
-
-
-class OutOfMemory(EngineError):
-    """A step needed more memory than there is; it can be run again, with less in it."""
-
-
-class RequestFailed(EngineError):
-    """A step failed because of one request; the others are untouched."""
-
-    def __init__(self, message: str, request_id: str) -> None:
-        super().__init__(message)
-        self.request_id = request_id
-
-
-class ModelRunner(SlotStore, Protocol):
-    """Computes batches; the only one that knows tensors."""
-
-    @property
-    def vocab_size(self) -> int:
-        """Token ids are below it."""
-
-    def run(self, batch: Batch) -> list[int]:
-        """Return one new id for each of `batch.sampled`; raises RequestFailed and OutOfMemory."""
 
 
 class Scheduler:
@@ -108,6 +33,7 @@ class Scheduler:
         vocab_size: int,
         store: SlotStore,
         constraints: ConstraintCompiler | None = None,
+        guesses: bool = False,
     ) -> None:
         self.slots = [Slot(index) for index in range(config.slots)]
         self.waiting: deque[Sequence] = deque()
@@ -115,6 +41,7 @@ class Scheduler:
         self._full_chunk = self._chunk_limit = config.prefill_chunk
         self._chunk_size = ChunkSize(config.prefill_chunk)
         self._row_limit = config.slots
+        self._may_guess = self._guesses = guesses
         self._eos_token_ids = frozenset(eos_token_ids)
         self._vocab_size = vocab_size
         self._prompt_cache = PromptCache(store, config.cache_ram)
@@ -176,10 +103,11 @@ class Scheduler:
         """Give a free slot to a waiting request at time `now` and pick the next step's tokens."""
         if not any(slot.sequence for slot in self.slots):
             self._chunk_limit, self._row_limit = self._full_chunk, len(self.slots)
+            self._guesses = self._may_guess
         if self._prefilling is None:
             self._begin_next(now)
         rows = self._decode_rows()
-        return Batch(self._next_chunk(len(rows)), rows)
+        return Batch(self._next_chunk(sum(len(row.token_ids) for row in rows)), rows)
 
     def take_started(self) -> tuple[SequenceOutput, ...]:
         """Report the requests that took a slot since the last call, before they are computed.
@@ -193,8 +121,12 @@ class Scheduler:
     def shrink(self, batch: Batch) -> bool:
         """Put half as much into the coming steps as `batch` had; False if that is not possible.
 
+        Where it had guesses, it is tried without them first.
         Full steps are tried again when all slots are free.
         """
+        if any(row.guess for row in batch.decode):
+            self._guesses = False
+            return True
         chunk = batch.prefill.tokens if batch.prefill else 0
         if chunk <= SMALLEST_CHUNK and len(batch.decode) <= 1:
             return False
@@ -212,10 +144,13 @@ class Scheduler:
 
     def postprocess(self, batch: Batch, sampled: list[int]) -> tuple[SequenceOutput, ...]:
         """Record what a step computed and report what each request gained."""
-        self._extend_slots(batch)
-        for sequence, token_id in zip(batch.sampled, sampled, strict=True):
-            sequence.append(token_id, self._eos_token_ids)
-        outputs = tuple(self._output(s) for s in batch.sampled)
+        if chunk := batch.prefill:
+            self.slots[chunk.slot].token_ids += chunk.sequence.prompt_ids[chunk.start : chunk.end]
+        drawn = iter(sampled)
+        outputs = tuple(
+            self._advance(sequence, guess, list(islice(drawn, 1 + len(guess))))
+            for sequence, guess in batch.guesses
+        )
         for sequence in batch.sampled:
             if sequence is self._prefilling:
                 self._prefilling = None
@@ -268,24 +203,34 @@ class Scheduler:
             if slot.sequence and slot.sequence.status is SequenceStatus.DECODE
         ]
         if len(rows) <= self._row_limit:
-            return tuple(rows)
+            most = guesses_per_row(len(rows)) if self._guesses else 0
+            return tuple(replace(row, guess=_guess(row.sequence, most)) for row in rows)
         # They take turns, each step going on where the last one stopped.
         first, self._turn = self._turn % len(rows), self._turn + self._row_limit
         return tuple((rows + rows)[first : first + self._row_limit])
 
-    def _extend_slots(self, batch: Batch) -> None:
-        if chunk := batch.prefill:
-            self.slots[chunk.slot].token_ids += chunk.sequence.prompt_ids[chunk.start : chunk.end]
-        for row in batch.decode:
-            self.slots[row.slot].token_ids.append(row.sequence.answer_ids[-1])
-
-    def _output(self, sequence: Sequence) -> SequenceOutput:
-        newest = sequence.answer_ids[-1:] if sequence.finish != "stop" else []
+    def _advance(
+        self, sequence: Sequence, guess: tuple[int, ...], drawn: list[int]
+    ) -> SequenceOutput:
+        """Take the drawn ids up to the first that was not guessed."""
+        known = len(sequence.answer_ids)
+        accepted = common_prefix(guess, drawn)
+        for token_id in drawn[: accepted + 1]:
+            if sequence.finish is None:
+                sequence.append(token_id, self._eos_token_ids)
+        new = sequence.answer_ids[known:]
+        # The slot has all but the newest one; what it holds beyond is overwritten.
+        if known:
+            self._slot_of(sequence).token_ids += sequence.answer_ids[known - 1 : -1]
+        if guess and sequence.lookup:
+            sequence.lookup.learn(accepted)
         return SequenceOutput(
             request_id=sequence.request_id,
-            token_ids=tuple(newest),
+            token_ids=tuple(new[:-1] if sequence.finish == "stop" else new),
             completion_tokens=len(sequence.answer_ids),
             finish=sequence.finish,
+            draft_tokens=len(guess),
+            accepted_tokens=min(accepted, len(new)),
         )
 
     def _slot_of(self, sequence: Sequence) -> Slot:
@@ -298,3 +243,15 @@ class Scheduler:
             self._prefilling = None
         if sequence.slot is not None:
             self.slots[sequence.slot].sequence = None
+
+
+def _guess(sequence: Sequence, most: int) -> tuple[int, ...]:
+    # What may follow a guess would depend on it by more than the model: tables, a grammar.
+    if sequence.constraint or sequence.sampling.penalises:
+        return ()
+    # One more than is guessed is drawn.
+    most = min(most, sequence.max_tokens - len(sequence.answer_ids) - 1)
+    if most < 1:
+        return ()
+    sequence.lookup = sequence.lookup or PromptLookup(sequence.prompt_ids)
+    return sequence.lookup.guess(sequence.answer_ids, most)

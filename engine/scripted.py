@@ -10,11 +10,11 @@ from importlib.resources import files
 
 import tokenizers
 
+from engine.batch import Batch, PrefillChunk
 from engine.config import EngineConfig
 from engine.host_cache import Payload
 from engine.messages import Ready
 from engine.model_format import detect_format
-from engine.scheduler import Batch, PrefillChunk
 from engine.script import Script, ScriptedAnswer, Situation, read_script
 from engine.scripted_prompt import PromptReader
 from engine.scripted_reply import Reply
@@ -61,6 +61,7 @@ class ScriptedRunner:
         self.vocab_size: int = tokenizer.get_vocab_size()
 
     cuttable = True
+    checks_guesses = False
 
     def copy(self, source: int, target: int, start: int, end: int) -> None:
         """A scripted slot holds nothing."""

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from engine.constraint import ConstraintState
+from engine.prompt_lookup import PromptLookup
 from engine.request import SamplingParams
 
 
@@ -25,7 +26,7 @@ class Sequence:
     """One request as the scheduler runs it.
 
     `answer_ids` are the sampled ids, an end-of-turn id included; `slot` is the index of the slot
-    it holds, `constraint` what the answer is held to.
+    it holds, `constraint` what the answer is held to, `lookup` guesses its next tokens.
     """
 
     request_id: str
@@ -37,6 +38,7 @@ class Sequence:
     answer_ids: list[int] = field(default_factory=list)
     slot: int | None = None
     finish: Literal["stop", "length"] | None = None
+    lookup: PromptLookup | None = None
 
     @property
     def status(self) -> SequenceStatus:

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Literal, Protocol
 
 from engine.allocator import trim_memory
+from engine.batch import Batch, ModelRunner, OutOfMemory, RequestFailed
 from engine.compiles import compiled_programs
 from engine.config import EngineConfig
 from engine.constraint import ConstraintCompiler
@@ -32,7 +33,7 @@ from engine.messages import (
     ToWorker,
     Warned,
 )
-from engine.scheduler import Batch, ModelRunner, OutOfMemory, RequestFailed, Scheduler
+from engine.scheduler import Scheduler
 
 _PR_SET_PDEATHSIG = 1
 
@@ -59,7 +60,8 @@ def run_worker(connection: Connection, config: EngineConfig) -> None:
         connection.send(ready)
         ends, vocab_size = ready.eos_token_ids, runner.vocab_size
         constraints = ConstraintCompiler(ready.tokenizer_json, ends, vocab_size)
-        scheduler = Scheduler(config, ends, vocab_size, runner, constraints)
+        guesses = runner.checks_guesses
+        scheduler = Scheduler(config, ends, vocab_size, runner, constraints, guesses)
         Worker(start_reader(connection), connection, scheduler, runner).serve()
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.batch import Batch, OutOfMemory, PrefillChunk, RequestFailed
 from engine.config import EngineConfig, ModelSource
 from engine.forward import LeanForward, SequenceForward, SlotForward
 from engine.hybrid_forward import HybridForward
 from engine.messages import Submit
 from engine.model_runner import TransformersRunner, use_threads
 from engine.request import SamplingParams
-from engine.scheduler import Batch, OutOfMemory, PrefillChunk, RequestFailed, Scheduler
+from engine.scheduler import Scheduler
 from engine.slot import Sequence as TokenSequence
 from tests.engine.tiny_models import CONFIGS, VOCAB, generate, tiny_model
 

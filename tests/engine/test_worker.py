@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import engine.worker
+from engine.batch import Batch, OutOfMemory, RequestFailed
 from engine.config import EngineConfig, ModelSource
 from engine.messages import (
     Cancel,
@@ -31,7 +32,7 @@ from engine.messages import (
     Warned,
 )
 from engine.request import SamplingParams
-from engine.scheduler import Batch, OutOfMemory, RequestFailed, Scheduler
+from engine.scheduler import Scheduler
 from engine.worker import Inbox, Worker, run_worker, start_reader
 from tests.engine.slot_stores import NoStore
 
@@ -62,6 +63,7 @@ class ScriptedRunner(NoStore):
     """Answers 5; before a step it raises the next of `errors` or puts `during` into the inbox."""
 
     vocab_size = 10
+    checks_guesses = False
 
     def __init__(self, errors: list[Exception | None] | None = None) -> None:
         self.errors = errors or []
