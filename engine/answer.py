@@ -61,6 +61,11 @@ class Answer:
         return self.stats.completion_tokens
 
     @property
+    def completion_tokens(self) -> int:
+        """Tokens of the answer so far; what came after a stop string is not of it."""
+        return self._generation.completion_tokens
+
+    @property
     def finished(self) -> bool:
         """Whether the last event is out; a stop string may end the text before the worker knows."""
         return self._generation.finished

@@ -250,8 +250,9 @@ class Engine:
         if output.started_at is not None:
             self._dispatcher.started(answer)
             self.stats.started(answer.stats, output.started_at, output.cached_tokens)
-        self.stats.tokens(answer.stats, at, output.completion_tokens)
         answer.push(at, output)
+        self.stats.tokens(answer.stats, at, answer.completion_tokens)
+        self.stats.guessed(output.draft_tokens, output.accepted_tokens)
         self._dispatcher.advanced(answer)
         if answer.finished:
             answer.close()

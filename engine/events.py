@@ -36,12 +36,15 @@ class Timings:
     """Durations in milliseconds.
 
     `prompt_ms` runs from the start of the run (not of the wait) to the first new token;
-    `predicted_ms` from the first to the last new token.
+    `predicted_ms` from the first to the last new token. Of `draft_n` tokens that were guessed
+    `draft_n_accepted` were right and took no step of their own.
     """
 
     queue_ms: float
     prompt_ms: float
     predicted_ms: float
+    draft_n: int = 0
+    draft_n_accepted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,8 @@ class Generation:
         self._cached_tokens = 0
         self._completion_tokens = 0
         self._reasoning_tokens = 0
+        self._draft_tokens = 0
+        self._accepted_tokens = 0
         self._submitted_at = submitted_at
         self._started_at = self._first_at = self._last_at = submitted_at
         # A text part begins with the first text that is no stop string.
@@ -58,6 +60,11 @@ class Generation:
         """Whether the stream is complete; further outputs give no events."""
         return self._finished
 
+    @property
+    def completion_tokens(self) -> int:
+        """Tokens of the answer so far; what came after a stop string is not of it."""
+        return self._completion_tokens
+
     def push(self, at: float, output: SequenceOutput) -> list[Event]:
         """The events of one step's output, which was computed `at`."""
         if self._finished:
@@ -65,6 +72,8 @@ class Generation:
         events = self._start(output)
         if output.completion_tokens > self._completion_tokens:
             self._note_tokens(at)
+        self._draft_tokens += output.draft_tokens
+        self._accepted_tokens += output.accepted_tokens
         for token_id in output.token_ids:
             self._completion_tokens += 1
             self._reasoning_tokens += self._parser.in_reasoning
@@ -146,6 +155,8 @@ class Generation:
             queue_ms=self._queue_ms(),
             prompt_ms=(self._first_at - self._started_at) * 1000,
             predicted_ms=(self._last_at - self._first_at) * 1000,
+            draft_n=self._draft_tokens,
+            draft_n_accepted=self._accepted_tokens,
         )
         return [*self._end_part(), Finished(reason, stop, usage, timings)]
 

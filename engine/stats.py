@@ -82,6 +82,9 @@ class EngineStats:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.generation_tokens = 0
+        self.drafts = 0
+        self.draft_tokens = 0
+        self.accepted_tokens = 0
         self.compiles_after_ready = 0
         self.cache_queries = 0
         self.cache_hits = 0
@@ -145,6 +148,12 @@ class EngineStats:
         request.last_token_at = at
         request.completion_tokens = completion_tokens
         self.generation_tokens += new
+
+    def guessed(self, draft_tokens: int, accepted_tokens: int) -> None:
+        """A step has checked tokens that were guessed for a request; none is no matter."""
+        self.drafts += draft_tokens > 0
+        self.draft_tokens += draft_tokens
+        self.accepted_tokens += accepted_tokens
 
     def ended(self, request: RequestStats, outcome: Outcome, at: float) -> None:
         """A request is over, however it ended; called once for each admitted request."""

@@ -312,6 +312,10 @@ class ChatTimings(ApiModel):
     """Prompt tokens that did not, thanks to the prefix cache."""
     queue_ms: Annotated[StrictFloat, Field(ge=0.0)]
     """Milliseconds spent waiting for a slot."""
+    draft_n: Annotated[StrictInt | None, Field(ge=1)] = None
+    """Tokens that were guessed from the prompt and the answer so far, and checked; absent when there were none."""
+    draft_n_accepted: Annotated[StrictInt | None, Field(ge=0)] = None
+    """Of them, those that were right: they took no step of their own."""
 
 
 class ChatFunctionCall(ApiModel):

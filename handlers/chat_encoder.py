@@ -172,7 +172,15 @@ def chat_timings(usage: Usage, timings: Timings) -> ChatTimings:
         predicted_per_second=_per_second(usage.completion_tokens - 1, timings.predicted_ms),
         cache_n=usage.cached_tokens,
         queue_ms=round(timings.queue_ms, 3),
+        **_drafts(timings),
     )
+
+
+def _drafts(timings: Timings) -> dict[str, int]:
+    """Left out where nothing was guessed, as llama-server does."""
+    if not timings.draft_n:
+        return {}
+    return {"draft_n": timings.draft_n, "draft_n_accepted": timings.draft_n_accepted}
 
 
 def _per_second(count: int, milliseconds: float) -> float | None:

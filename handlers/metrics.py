@@ -115,6 +115,17 @@ _ROWS = (
         "Prompt tokens found in the prefix cache.",
         lambda s: s.stats.cache_hits,
     ),
+    _counter("spec_decode_num_drafts", "Guesses of what follows.", lambda s: s.stats.drafts),
+    _counter(
+        "spec_decode_num_draft_tokens",
+        "Tokens that were guessed and checked.",
+        lambda s: s.stats.draft_tokens,
+    ),
+    _counter(
+        "spec_decode_num_accepted_tokens",
+        "Guessed tokens that were right.",
+        lambda s: s.stats.accepted_tokens,
+    ),
     _counter("num_preemptions", "Requests that lost their slot to others: never.", lambda s: 0),
     _counter("worker_restarts", "Worker starts after a fault.", lambda s: s.health.worker_restarts),
     _counter(

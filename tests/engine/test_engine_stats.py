@@ -92,6 +92,25 @@ async def test_length_and_stop_strings(
     assert is_quiet(stage.engine)
 
 
+async def test_guessed_tokens_are_counted(stage: Stage) -> None:
+    await stage.ask("r")
+    await stage.step(started("r"), tokens=0)
+    await stage.step(SequenceOutput("r", (5,), 1))
+    await stage.step(SequenceOutput("r", (5, 5, 5), 4, draft_tokens=4, accepted_tokens=2))
+    await stage.step(SequenceOutput("r", (5,), 5, "length", draft_tokens=2, accepted_tokens=0))
+    stats = stage.engine.stats
+    assert (stats.drafts, stats.draft_tokens, stats.accepted_tokens) == (2, 6, 2)
+    assert stats.inter_token_latency.cumulative()[-1] == 4
+
+
+async def test_tokens_after_a_stop_string_are_not_counted(stage: Stage) -> None:
+    answer = await stage.ask("r", stop=("hello",))
+    await stage.step(started("r"), tokens=0)
+    ids = answer.submit.prompt_ids * 3
+    await stage.step(SequenceOutput("r", ids, len(ids)))
+    assert stage.engine.stats.generation_tokens == answer.completion_tokens < len(ids) / 2
+
+
 async def test_requests_that_are_closed_early_are_aborts(stage: Stage) -> None:
     waiting = [await stage.ask(str(n)) for n in range(3)]
     await stage.step(started("0"), tokens=0)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import tokenizers
 from hypothesis import given, settings
@@ -113,6 +115,22 @@ def test_started_may_come_before_the_first_token() -> None:
     generation.push(2.0, output(*ids("a"), total=1))
     finished = last(generation.push(4.0, output(total=2, finish="stop")))
     assert finished.timings == Timings(queue_ms=250.0, prompt_ms=750.0, predicted_ms=2000.0)
+
+
+def test_guessed_tokens_of_all_steps_are_told() -> None:
+    generation = generation_of()
+    for total in (1, 2):
+        step = output(*ids("a"), total=total)
+        generation.push(1.0, replace(step, draft_tokens=4, accepted_tokens=3))
+    timings = last(generation.push(2.0, output(total=3, finish="stop"))).timings
+    assert (timings.draft_n, timings.draft_n_accepted) == (8, 6)
+
+
+def test_tokens_of_a_step_after_its_stop_string_are_not_of_the_answer() -> None:
+    generation = generation_of(0.0, ("b",))
+    events = generation.push(1.0, output(*ids("a"), *ids("b"), *ids("c"), total=3))
+    assert sent(events) == "a"
+    assert last(events).usage.completion_tokens == generation.completion_tokens == 2
 
 
 def test_part_starts_with_its_first_text_not_its_first_token() -> None:

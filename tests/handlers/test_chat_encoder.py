@@ -188,11 +188,17 @@ def test_there_is_no_whole_answer_before_the_end() -> None:
 
 def test_rates_count_what_was_computed_in_the_time_measured() -> None:
     timings = chat_timings(Usage(12, 4, 3), Timings(1.5, 20.0, 40.0))
-    assert timings.model_dump() == {
+    assert timings.model_dump(exclude_unset=True) == {
         "prompt_n": 8, "prompt_ms": 20.0, "prompt_per_second": 400.0,
         "predicted_n": 3, "predicted_ms": 40.0, "predicted_per_second": 50.0,
         "cache_n": 4, "queue_ms": 1.5,
     }  # fmt: skip
+
+
+def test_guessed_tokens_are_told_where_there_were_any() -> None:
+    timings = chat_timings(Usage(12, 4, 3), Timings(1.5, 20.0, 40.0, 9, 0))
+    told = timings.model_dump(exclude_unset=True)
+    assert (told["draft_n"], told["draft_n_accepted"]) == (9, 0)
 
 
 @pytest.mark.parametrize(
