@@ -46,8 +46,8 @@ class Worker(Protocol):
     def kill(self) -> None:
         """End the process at once, without waiting."""
 
-    def stop(self) -> None:
-        """End the process; blocks until it is gone."""
+    async def stop(self) -> None:
+        """End the process; returns when it is gone."""
 
 
 class WorkerListener(Protocol):
@@ -127,17 +127,14 @@ class WorkerSupervisor:
             if timer:
                 timer.cancel()
         if self._worker:
-            await asyncio.to_thread(self._worker.stop)
+            await self._worker.stop()
 
     def _spawn(self) -> None:
-        loop = asyncio.get_running_loop()
         self._restart = None
         self.started_at = self._heard_at = time.monotonic()
         # Started from the loop's thread: the worker dies with the thread that started it.
         self._worker = self._start_worker(
-            replace(self._config, restarts=self.restarts),
-            lambda message: _call_soon(loop, self._receive, message),
-            lambda code, lines: _call_soon(loop, self._exited, code, lines),
+            replace(self._config, restarts=self.restarts), self._receive, self._exited
         )
 
     def _look(self) -> None:
@@ -233,10 +230,3 @@ class WorkerSupervisor:
         if returncode == -signal.SIGKILL:
             return "signal 9, probably out of memory"
         return f"signal {-returncode}"
-
-
-def _call_soon(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., None], *args: object
-) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(function, *args)

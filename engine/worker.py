@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import traceback
-from multiprocessing.connection import Connection
 from typing import Literal, Protocol
 
 from engine.allocator import trim_memory
@@ -33,6 +32,7 @@ from engine.messages import (
     ToWorker,
     Warned,
 )
+from engine.pipe import Pipe
 from engine.scheduler import Scheduler
 
 _PR_SET_PDEATHSIG = 1
@@ -48,31 +48,31 @@ class Outbox(Protocol):
 Inbox = queue.SimpleQueue[ToWorker]
 
 
-def run_worker(connection: Connection, config: EngineConfig) -> None:
+def run_worker(pipe: Pipe, config: EngineConfig) -> None:
     """Load the model, report Ready, then serve until Shutdown or the pipe's end."""
     _follow_parent()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         try:
-            runner, ready = _load(connection, config)
+            runner, ready = _load(pipe, config)
         except Exception as error:
-            connection.send(StartFailed(_describe(error)))
+            pipe.send(StartFailed(_describe(error)))
             return
-        connection.send(ready)
+        pipe.send(ready)
         ends, vocab_size = ready.eos_token_ids, runner.vocab_size
         constraints = ConstraintCompiler(ready.tokenizer_json, ends, vocab_size)
         guesses = runner.checks_guesses
         scheduler = Scheduler(config, ends, vocab_size, runner, constraints, guesses)
-        Worker(start_reader(connection), connection, scheduler, runner).serve()
+        Worker(start_reader(pipe), pipe, scheduler, runner).serve()
 
 
-def start_reader(connection: Connection) -> Inbox:
+def start_reader(pipe: Pipe) -> Inbox:
     """Read the pipe in a thread, so that the server's sends never wait for a step to end."""
     inbox: Inbox = queue.SimpleQueue()
 
     def read() -> None:
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                inbox.put(connection.recv())
+        with contextlib.suppress(OSError):
+            for message in pipe.receive():
+                inbox.put(message)
         inbox.put(Shutdown())
 
     threading.Thread(target=read, name="pipe-reader", daemon=True).start()
@@ -159,7 +159,7 @@ class Worker:
         self._outbox.send(Failed(_describe(error), request_ids, True, withdrawn))
 
 
-def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Ready]:
+def _load(pipe: Outbox, config: EngineConfig) -> tuple[ModelRunner, Ready]:
     if config.model.scripted:
         from engine.scripted import load_scripted
 
@@ -169,17 +169,15 @@ def _load(connection: Connection, config: EngineConfig) -> tuple[ModelRunner, Re
     from engine.model_runner import TransformersRunner, use_threads
 
     use_threads(config.threads)
-    loaded = load_model(config, lambda done, total: _report(connection, "loading", done, total))
+    loaded = load_model(config, lambda done, total: _report(pipe, "loading", done, total))
     runner = TransformersRunner(loaded.model, config)
-    runner.warm_up(lambda done, total: _report(connection, "warm-up", done, total))
+    runner.warm_up(lambda done, total: _report(pipe, "warm-up", done, total))
     trim_memory()
     return runner, runner.describe(loaded.ready)
 
 
-def _report(
-    connection: Connection, stage: Literal["loading", "warm-up"], done: int, total: int
-) -> None:
-    connection.send(Progress(stage, done, total))
+def _report(pipe: Outbox, stage: Literal["loading", "warm-up"], done: int, total: int) -> None:
+    pipe.send(Progress(stage, done, total))
 
 
 def _follow_parent() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-import queue
 import signal
 import socket
 import subprocess
@@ -12,10 +12,10 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 
 from engine.config import EngineConfig
 from engine.messages import FromWorker, ToWorker
+from engine.pipe import LoopPipe, Pipe
 
 # A plain subprocess: multiprocessing would import the server's main module in the worker too.
 _MAIN = (
@@ -27,10 +27,9 @@ _SPIN_COUNT = "1000"
 
 
 class WorkerProcess:
-    """One worker process with a thread for each direction of its pipe.
+    """One worker process with its pipe; belongs to the event loop's thread.
 
-    `on_message(message)` and `on_exit(returncode, last_lines)` are called from the reader thread;
-    `on_exit` comes exactly once, after the last message.
+    `on_exit(returncode, last_lines)` comes exactly once, after the last `on_message(message)`.
     """
 
     def __init__(
@@ -39,9 +38,8 @@ class WorkerProcess:
         on_message: Callable[[FromWorker], None],
         on_exit: Callable[[int, list[str]], None],
     ) -> None:
-        self._on_message = on_message
         self._on_exit = on_exit
-        self._outbox: queue.SimpleQueue[ToWorker | None] = queue.SimpleQueue()
+        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _MAIN.format(path=sys.path, fd=theirs.fileno())],
@@ -51,64 +49,55 @@ class WorkerProcess:
             stderr=subprocess.PIPE,
             env=_worker_environment(),
         )
-        # Only without our copy of its end does the worker's death reach us as EOF.
+        # Only without our copy of its end does the worker's death reach us as end of file.
         theirs.close()
-        self._connection = Connection(ours.detach())
-        # A worker that is dead by now is reported by the reader, like any that dies.
-        with contextlib.suppress(OSError):
-            self._connection.send(config)
-        self._threads = [
-            threading.Thread(target=self._read, name="worker-reader", daemon=True),
-            threading.Thread(target=self._write, name="worker-writer", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._listener = threading.Thread(target=self._listen, name="worker-lines", daemon=True)
+        self._listener.start()
+        self._over = asyncio.get_running_loop().create_future()
+        self._pipe = LoopPipe(ours, on_message, self._ended)
+        self.send(config)
 
     @property
     def pid(self) -> int:
         """The worker's process id."""
         return self._process.pid
 
-    def send(self, message: ToWorker) -> None:
-        """Queue a message; never blocks, and is lost when the worker is dead."""
-        self._outbox.put(message)
+    def send(self, message: ToWorker | EngineConfig) -> None:
+        """Send a message; never blocks, and is lost when the worker is dead."""
+        self._pipe.send(message)
 
     def kill(self) -> None:
         """End the process at once; its end is reported like any other."""
         self._process.kill()
 
-    def stop(self, patience: float = 5.0) -> None:
-        """End the process, kindly at first; blocks until it is gone."""
+    async def stop(self, patience: float = 5.0) -> None:
+        """End the process, kindly at first; returns when it is gone and that is reported."""
         self._process.terminate()
         try:
-            self._process.wait(patience)
-        except subprocess.TimeoutExpired:
+            await asyncio.wait_for(asyncio.shield(self._over), patience)
+        except TimeoutError:
             self._process.kill()
-        for thread in self._threads:
-            thread.join(patience)
+            await self._over
 
-    def _read(self) -> None:
-        last_lines: deque[str] = deque(maxlen=_LAST_LINES)
-        listener = threading.Thread(target=self._listen, args=(last_lines,), daemon=True)
-        listener.start()
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                self._on_message(self._connection.recv())
-        self._outbox.put(None)
+    def _ended(self) -> None:
+        # In a thread: a process may live on for a while without its pipe.
+        waiting = asyncio.get_running_loop().run_in_executor(None, self._wait)
+        waiting.add_done_callback(self._report)
+
+    def _wait(self) -> int:
         returncode = self._process.wait()
-        listener.join()
-        self._on_exit(returncode, list(last_lines))
+        self._listener.join()
+        return returncode
 
-    def _listen(self, last_lines: deque[str]) -> None:
+    def _report(self, waiting: asyncio.Future[int]) -> None:
+        self._on_exit(waiting.result(), list(self._last_lines))
+        self._over.set_result(None)
+
+    def _listen(self) -> None:
         assert self._process.stderr is not None
         with self._process.stderr as lines:
             for line in lines:
-                last_lines.append(line.decode(errors="replace").rstrip())
-
-    def _write(self) -> None:
-        with contextlib.suppress(OSError):
-            while (message := self._outbox.get()) is not None:
-                self._connection.send(message)
+                self._last_lines.append(line.decode(errors="replace").rstrip())
 
 
 def _worker_environment() -> dict[str, str]:
@@ -119,15 +108,16 @@ def _worker_environment() -> dict[str, str]:
 
 def worker_main(fd: int) -> None:
     """Entry point of the worker process: its end of the pipe is `fd`."""
-    connection = Connection(fd)
+    pipe = Pipe(socket.socket(fileno=fd))
     # SIGTERM unwinds, so that a half-made conversion is cleaned up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
-        config = connection.recv()
+    # Before the configuration comes nothing at all if the server is gone.
+    with contextlib.suppress(OSError, StopIteration, KeyboardInterrupt):
+        config = next(pipe.receive())
         # Imported here: the server imports this module too, and must stay without torch.
         from engine.worker import run_worker
 
-        run_worker(connection, config)
+        run_worker(pipe, config)
     # Skips interpreter teardown, where a half-imported torch can crash noisily.
     sys.stderr.flush()
     os._exit(0)

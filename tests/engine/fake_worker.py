@@ -32,7 +32,7 @@ class FakeWorker:
         self.killed = True
         self.die(-9, [])
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         self.stopped = True
         self.die(0, [])
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing import Pipe
+from itertools import islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -31,6 +33,7 @@ from engine.messages import (
     Submit,
     Warned,
 )
+from engine.pipe import Pipe
 from engine.request import SamplingParams
 from engine.scheduler import Scheduler
 from engine.worker import Inbox, Worker, run_worker, start_reader
@@ -230,10 +233,21 @@ def test_a_request_that_needs_more_memory_than_there_is_fails_alone() -> None:
     assert outbox.failed() == ["a", "b"]
 
 
-def test_reader_turns_the_end_of_the_pipe_into_shutdown() -> None:
-    ours, theirs = Pipe()
+Ends = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ours, theirs = socket.socketpair()
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def test_reader_turns_the_end_of_the_pipe_into_shutdown(ends: Ends) -> None:
+    ours, theirs = ends[0], Pipe(ends[1])
     inbox = start_reader(theirs)
-    ours.send(Cancel("a"))
+    Pipe(ours).send(Cancel("a"))
     ours.close()
     assert inbox.get(timeout=10) == Cancel("a")
     assert inbox.get(timeout=10) == Shutdown()
@@ -270,14 +284,16 @@ def loaded(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
     return SimpleNamespace(model=None, ready=READY)
 
 
-def test_worker_reports_progress_then_ready_then_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_reports_progress_then_ready_then_answers(
+    monkeypatch: pytest.MonkeyPatch, ends: Ends
+) -> None:
     install(monkeypatch, loaded)
-    ours, theirs = Pipe()
+    ours, theirs = map(Pipe, ends)
     ours.send(submit("a"))
     ours.send(Cancel("nobody"))
     thread = threading.Thread(target=run_worker, args=(theirs, CONFIG))
     thread.start()
-    messages = [ours.recv() for _ in range(5)]
+    messages = list(islice(ours.receive(), 5))
     ours.send(Shutdown())
     thread.join(10)
     ready = replace(READY, runtime={"forward": "FakeRunner"})
@@ -287,19 +303,23 @@ def test_worker_reports_progress_then_ready_then_answers(monkeypatch: pytest.Mon
     assert not thread.is_alive()
 
 
-def test_load_failure_is_reported_and_ends_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_failure_is_reported_and_ends_the_worker(
+    monkeypatch: pytest.MonkeyPatch, ends: Ends
+) -> None:
     def broken(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
         raise ValueError("no such weights")
 
     install(monkeypatch, broken)
-    ours, theirs = Pipe()
+    ours, theirs = map(Pipe, ends)
     run_worker(theirs, CONFIG)
-    assert ours.recv() == StartFailed("ValueError: no such weights")
+    assert next(ours.receive()) == StartFailed("ValueError: no such weights")
 
 
-def test_worker_leaves_quietly_when_the_server_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_leaves_quietly_when_the_server_is_gone(
+    monkeypatch: pytest.MonkeyPatch, ends: Ends
+) -> None:
     install(monkeypatch, loaded)
-    ours, theirs = Pipe()
+    ours, theirs = ends[0], Pipe(ends[1])
     ours.close()
     run_worker(theirs, CONFIG)
 

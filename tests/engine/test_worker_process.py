@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import queue
 import signal
 import subprocess
 from pathlib import Path
@@ -23,16 +23,18 @@ class Ear:
     """Hears what a worker says, in order; its end is the tuple (returncode, last lines)."""
 
     def __init__(self) -> None:
-        self.heard: queue.Queue[FromWorker | tuple[int, list[str]]] = queue.Queue()
+        self.heard: asyncio.Queue[FromWorker | tuple[int, list[str]]] = asyncio.Queue()
 
     def start(self, path: Path) -> WorkerProcess:
         config = EngineConfig(ModelSource("m", path), ctx=64)
         return WorkerProcess(
-            config, self.heard.put, lambda code, lines: self.heard.put((code, lines))
+            config,
+            self.heard.put_nowait,
+            lambda code, lines: self.heard.put_nowait((code, lines)),
         )
 
-    def next(self) -> FromWorker | tuple[int, list[str]]:
-        return self.heard.get(timeout=PATIENCE)
+    async def next(self) -> FromWorker | tuple[int, list[str]]:
+        return await asyncio.wait_for(self.heard.get(), PATIENCE)
 
 
 @pytest.fixture
@@ -43,23 +45,25 @@ def blocked_model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_model_that_cannot_be_loaded_is_reported_and_the_process_ends(tmp_path: Path) -> None:
+async def test_a_model_that_cannot_be_loaded_is_reported_and_the_process_ends(
+    tmp_path: Path,
+) -> None:
     ear = Ear()
     ear.start(tmp_path / "missing.gguf")
-    failed = ear.next()
+    failed = await ear.next()
     assert isinstance(failed, StartFailed)
     assert "missing.gguf does not exist" in failed.message
-    assert ear.next() == (0, [])
+    assert await ear.next() == (0, [])
 
 
-def test_a_killed_worker_is_noticed_with_its_signal(blocked_model: Path) -> None:
+async def test_a_killed_worker_is_noticed_with_its_signal(blocked_model: Path) -> None:
     ear = Ear()
     worker = ear.start(blocked_model)
     os.kill(worker.pid, signal.SIGKILL)
-    assert ear.next() == (-signal.SIGKILL, [])
+    assert await ear.next() == (-signal.SIGKILL, [])
 
 
-def test_a_worker_that_dies_before_it_is_told_anything_is_reported(
+async def test_a_worker_that_dies_before_it_is_told_anything_is_reported(
     monkeypatch: pytest.MonkeyPatch, blocked_model: Path
 ) -> None:
     class Dead(subprocess.Popen[bytes]):
@@ -71,33 +75,33 @@ def test_a_worker_that_dies_before_it_is_told_anything_is_reported(
     monkeypatch.setattr(subprocess, "Popen", Dead)
     ear = Ear()
     ear.start(blocked_model)
-    assert ear.next() == (1, ["no library"])
+    assert await ear.next() == (1, ["no library"])
 
 
-def test_kill_ends_it_and_is_reported_like_any_end(blocked_model: Path) -> None:
+async def test_kill_ends_it_and_is_reported_like_any_end(blocked_model: Path) -> None:
     ear = Ear()
     ear.start(blocked_model).kill()
-    assert ear.next() == (-signal.SIGKILL, [])
+    assert await ear.next() == (-signal.SIGKILL, [])
 
 
-def test_sending_to_a_dead_worker_is_harmless(blocked_model: Path) -> None:
+async def test_sending_to_a_dead_worker_is_harmless(blocked_model: Path) -> None:
     ear = Ear()
     worker = ear.start(blocked_model)
     os.kill(worker.pid, signal.SIGKILL)
-    ear.next()
-    worker.stop()
+    await ear.next()
+    await worker.stop()
 
 
-def test_stop_ends_a_worker_that_is_loading(blocked_model: Path) -> None:
+async def test_stop_ends_a_worker_that_is_loading(blocked_model: Path) -> None:
     ear = Ear()
-    ear.start(blocked_model).stop()
-    returncode, lines = ear.next()  # type: ignore[misc]
+    await ear.start(blocked_model).stop()
+    returncode, lines = await ear.next()  # type: ignore[misc]
     # By the signal itself if it comes before the worker has set up its own end.
     assert returncode in (0, -signal.SIGTERM)
     assert lines == []
 
 
-def test_stop_kills_a_worker_that_does_not_heed_it(tmp_path: Path) -> None:
+async def test_stop_kills_a_worker_that_does_not_heed_it(tmp_path: Path) -> None:
     deaf = tmp_path / "deaf"
     os.mkfifo(deaf)
     (tmp_path / "sitecustomize.py").write_text(
@@ -108,17 +112,17 @@ def test_stop_kills_a_worker_that_does_not_heed_it(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(tmp_path))
         worker = ear.start(tmp_path / "missing.gguf")
-    deaf.read_text()
-    worker.stop(patience=0.1)
-    assert ear.next() == (-signal.SIGKILL, [])
+    await asyncio.to_thread(deaf.read_text)
+    await worker.stop(patience=0.1)
+    assert await ear.next() == (-signal.SIGKILL, [])
 
 
-def test_the_workers_last_lines_are_kept(blocked_model: Path, tmp_path: Path) -> None:
+async def test_the_workers_last_lines_are_kept(blocked_model: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; print('a last word', file=sys.stderr)")
     ear = Ear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(tmp_path))
         worker = ear.start(tmp_path / "missing.gguf")
-    assert isinstance(ear.next(), StartFailed)
-    assert ear.next() == (0, ["a last word"])
+    assert isinstance(await ear.next(), StartFailed)
+    assert await ear.next() == (0, ["a last word"])
     assert worker.pid != os.getpid()
