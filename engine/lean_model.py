@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from engine.kv_cache import SlotCache, Window, layer_types
@@ -75,8 +74,7 @@ class LeanModel:
         for layer, states in zip(self.layers, cache.layers, strict=True):
             joined = layer.query_key_value(hidden)
             hidden += layer.output(attend(joined, states, layer.kind, layer.head_norm))
-            gate, up = layer.gate_up(hidden).chunk(2, -1)
-            hidden += layer.down(F.silu(gate).mul_(up))
+            hidden += layer.down(layer.gate_up(hidden))
         return torch.unflatten(hidden, 0, token_ids.shape)
 
 
@@ -131,8 +129,7 @@ def _layer(layer: Any, kind: str, store: WeightFormat) -> LeanLayer:
         head_norm=_head_norm(attention) if hasattr(attention, "q_norm") else None,
         output=store.writer(attention.o_proj),
         gate_up=store.reader(between.weight, between.variance_epsilon, mlp.gate_proj, mlp.up_proj),
-        # The product of gate and up has peaks that no turn of the hidden state reaches.
-        down=store.writer(mlp.down_proj, outlying=True),
+        down=store.gated_writer(mlp.down_proj),
     )
 
 

@@ -18,6 +18,9 @@ from transformers import PreTrainedModel
 
 # oneDNN picks the layout for this many rows.
 _ROWS = 8
+# Of a longer row that is alone oneDNN adds the products in another order than among others, so it
+# gets a companion.
+_LONG = 1024
 
 
 class PackedLinear(nn.Module):
@@ -37,6 +40,11 @@ class PackedLinear(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Map `[..., in]` to `[..., out]`."""
+        if inputs.numel() == self.in_features > _LONG:
+            return self._multiply(inputs.flatten().expand(2, -1))[0].view(*inputs.shape[:-1], -1)
+        return self._multiply(inputs)
+
+    def _multiply(self, inputs: torch.Tensor) -> torch.Tensor:
         return torch.ops.mkldnn._linear_pointwise(  # type: ignore[no-any-return]
             inputs, self._packed, self.bias, "none", [], ""
         )

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from engine.gated_linear import GatedLinear
 from engine.int8_linear import Int8Embedding, Int8Linear
 from engine.packed_linear import pack_linear
 from engine.rotation import rotate_embedding, rotate_inputs, rotate_outputs
@@ -22,11 +23,11 @@ class WeightFormat(Protocol):
     def reader(self, norm: torch.Tensor, epsilon: float, *parts: nn.Linear) -> nn.Module:
         """Store layers that all read what RMSNorm with weights `norm` `[in]` gives, as one."""
 
-    def writer(self, linear: nn.Linear, outlying: bool = False) -> nn.Module:
-        """Store a layer whose output is added to the hidden state.
+    def writer(self, linear: nn.Linear) -> nn.Module:
+        """Store a layer whose output is added to the hidden state."""
 
-        `outlying` tells that some of its inputs are far above the rest.
-        """
+    def gated_writer(self, linear: nn.Linear) -> nn.Module:
+        """Store such a layer that reads `silu(gate) * up`, given `[gate, up]`."""
 
 
 class PlainFormat:
@@ -44,9 +45,13 @@ class PlainFormat:
         """Join and pack."""
         return NormedLinear(norm.clone(), epsilon, pack_linear(_join(*parts)))
 
-    def writer(self, linear: nn.Linear, outlying: bool = False) -> nn.Module:
+    def writer(self, linear: nn.Linear) -> nn.Module:
         """Pack."""
         return pack_linear(_join(linear))
+
+    def gated_writer(self, linear: nn.Linear) -> nn.Module:
+        """Pack."""
+        return GatedLinear(self.writer(linear))
 
 
 class Int8Format:
@@ -60,9 +65,13 @@ class Int8Format:
         """Take the norm's weights into the layers', turn and round them."""
         return NormedLinear(None, epsilon, Int8Linear(rotate_inputs(_join(*parts), norm)))
 
-    def writer(self, linear: nn.Linear, outlying: bool = False) -> nn.Module:
+    def writer(self, linear: nn.Linear) -> nn.Module:
         """Turn and round."""
-        return Int8Linear(rotate_outputs(linear), fine=outlying)
+        return Int8Linear(rotate_outputs(linear))
+
+    def gated_writer(self, linear: nn.Linear) -> nn.Module:
+        """Turn and round; the product has peaks that no turn of the hidden state reaches."""
+        return GatedLinear(Int8Linear(rotate_outputs(linear), fine=True))
 
 
 class NormedLinear(nn.Module):

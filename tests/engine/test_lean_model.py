@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +16,13 @@ from engine.config import EngineConfig, ModelSource
 from engine.forward import LeanForward
 from engine.int8_linear import int8_is_supported
 from engine.lean_model import build_lean, is_lean
+from engine.native_library import native_library
 from engine.weight_format import Int8Format, PlainFormat, WeightFormat
 from tests.engine.tiny_models import CONFIGS, VOCAB, tiny_model
 
 LEAN = ["llama", "qwen2", "qwen3", "mistral"]
 CTX = 128
+needs_native = pytest.mark.skipif(native_library() is None, reason="no native kernels here")
 needs_int8 = pytest.mark.skipif(not int8_is_supported(), reason="torch has no FBGEMM here")
 ROPE = {"rope_theta": 1e4}
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
@@ -71,6 +75,14 @@ def prompt(length: int, seed: int = 1) -> list[int]:
     return [rnd.randrange(1, VOCAB) for _ in range(length)]
 
 
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    yield
+    torch.set_num_threads(before)
+
+
 def own_logits(model: PreTrainedModel, ids: list[int]) -> torch.Tensor:
     return model(input_ids=torch.tensor([ids])).logits[:, -1]
 
@@ -117,15 +129,47 @@ def test_int8_changes_the_logits_by_rounding_only(name: str) -> None:
     assert (got - expected).norm() < 0.1 * expected.norm()
 
 
-@needs_int8
+# Widths that leave something over from whole vectors, and that oneDNN sums in parts.
+WIDE = {
+    "hidden_size": 102,
+    "intermediate_size": 1100,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+}
+
+
+@needs_native
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("store", [PlainFormat, pytest.param(Int8Format, marks=needs_int8)])
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("llama", {**WIDE, "head_dim": 24}),
+        ("qwen3", {**WIDE, "head_dim": 80}),
+        ("mistral", {**WIDE, "head_dim": 16, "sliding_window": 40}),
+    ],
+)
 @torch.inference_mode()
-def test_int8_row_in_a_batch_of_sixteen_is_as_it_is_alone() -> None:
-    forward = lean(tiny_model("llama"), Int8Format(), slots=16)
-    for slot in range(16):
-        forward.prefill(slot, prompt(20, slot), 0)
-    together = forward.decode(list(range(16)), [[5]] * 16, [20] * 16)
-    for slot in range(16):
-        assert forward.decode([slot], [[5]], [20]).equal(together[slot : slot + 1])
+def test_logits_have_the_same_bits_however_they_are_computed(
+    name: str, changes: dict[str, Any], store: type[WeightFormat], threads: int
+) -> None:
+    forward, ids = lean(variant(name, changes), store(), slots=8), prompt(100)
+    with torch_threads(threads):
+        expected = forward.prefill(0, ids, 0)
+        for chunk in (1, 3, 16, 33, 99):
+            assert prefilled(forward, 3, ids, chunk).equal(expected)
+        assert forward.decode([3], [ids[99:]], [99]).equal(expected)
+        lengths = {slot: 10 + 9 * slot for slot in (7, 0, 4, 2, 6)}
+        for slot, length in lengths.items():
+            forward.prefill(slot, prompt(length, slot), 0)
+        for count in range(1, 1 + len(lengths)):
+            mates = list(lengths.items())[:count]
+            slots, tokens = [slot for slot, _ in mates], [[5]] * count
+            starts = [length for _, length in mates]
+            together = forward.decode([*slots, 3], [*tokens, ids[99:]], [*starts, 99])
+            assert together[-1:].equal(expected)
+        several = forward.decode([2, 3], [[5], ids[95:]], [lengths[2], 95])
+        assert several[-1:].equal(expected)
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,11 @@ def test_packed_layer_computes_what_the_plain_one_does(bias: bool, rows: int) ->
     torch.testing.assert_close(PackedLinear(linear)(inputs), linear(inputs), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("width", [576, 1536, 4096])
 @torch.inference_mode()
-def test_row_does_not_depend_on_its_batch_mates() -> None:
-    packed = PackedLinear(nn.Linear(576, 192))
-    inputs = torch.randn(16, 576)
+def test_row_does_not_depend_on_its_batch_mates(width: int) -> None:
+    packed = PackedLinear(nn.Linear(width, 192))
+    inputs = torch.randn(16, width)
     together = packed(inputs)
     for row in range(16):
         assert packed(inputs[row : row + 1]).equal(together[row : row + 1])
