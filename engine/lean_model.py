@@ -73,8 +73,8 @@ class LeanModel:
         hidden = self.embedding(token_ids.flatten())
         for layer, states in zip(self.layers, cache.layers, strict=True):
             joined = layer.query_key_value(hidden)
-            hidden += layer.output(attend(joined, states, layer.kind, layer.head_norm))
-            hidden += layer.down(layer.gate_up(hidden))
+            layer.output(attend(joined, states, layer.kind, layer.head_norm), hidden)
+            layer.down(layer.gate_up(hidden), hidden)
         return torch.unflatten(hidden, 0, token_ids.shape)
 
 

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from engine.gated_linear import GatedLinear
 from engine.int8_linear import Int8Embedding, Int8Linear
+from engine.native_linear import Inputs, NativeInt8Linear, native_int8
 from engine.packed_linear import pack_linear
 from engine.rotation import rotate_embedding, rotate_inputs, rotate_outputs
 
@@ -24,7 +25,7 @@ class WeightFormat(Protocol):
         """Store layers that all read what RMSNorm with weights `norm` `[in]` gives, as one."""
 
     def writer(self, linear: nn.Linear) -> nn.Module:
-        """Store a layer whose output is added to the hidden state."""
+        """Store a layer that maps `[n, in]` and adds to a hidden state `[n, out]`, in place."""
 
     def gated_writer(self, linear: nn.Linear) -> nn.Module:
         """Store such a layer that reads `silu(gate) * up`, given `[gate, up]`."""
@@ -47,15 +48,21 @@ class PlainFormat:
 
     def writer(self, linear: nn.Linear) -> nn.Module:
         """Pack."""
-        return pack_linear(_join(linear))
+        return AddedLinear(pack_linear(_join(linear)))
 
     def gated_writer(self, linear: nn.Linear) -> nn.Module:
         """Pack."""
-        return GatedLinear(self.writer(linear))
+        return AddedLinear(GatedLinear(pack_linear(_join(linear))))
 
 
 class Int8Format:
-    """Int8, after a turn of the hidden state that makes rounding its channels harmless."""
+    """Int8, after a turn of the hidden state that makes rounding its channels harmless.
+
+    Multiplied by the native kernel if there is one.
+    """
+
+    def __init__(self) -> None:
+        self._native = native_int8()
 
     def embedding(self, embedding: nn.Embedding) -> nn.Module:
         """Turn and round the rows."""
@@ -63,15 +70,24 @@ class Int8Format:
 
     def reader(self, norm: torch.Tensor, epsilon: float, *parts: nn.Linear) -> nn.Module:
         """Take the norm's weights into the layers', turn and round them."""
-        return NormedLinear(None, epsilon, Int8Linear(rotate_inputs(_join(*parts), norm)))
+        turned = rotate_inputs(_join(*parts), norm)
+        if self._native:
+            return NativeInt8Linear(self._native, turned, Inputs.NORMED, epsilon)
+        return NormedLinear(None, epsilon, Int8Linear(turned))
 
     def writer(self, linear: nn.Linear) -> nn.Module:
         """Turn and round."""
-        return Int8Linear(rotate_outputs(linear))
+        turned = rotate_outputs(linear)
+        if self._native:
+            return NativeInt8Linear(self._native, turned, adds=True)
+        return AddedLinear(Int8Linear(turned))
 
     def gated_writer(self, linear: nn.Linear) -> nn.Module:
         """Turn and round; the product has peaks that no turn of the hidden state reaches."""
-        return GatedLinear(Int8Linear(rotate_outputs(linear), fine=True))
+        turned = rotate_outputs(linear)
+        if self._native:
+            return NativeInt8Linear(self._native, turned, Inputs.GATED, adds=True)
+        return AddedLinear(GatedLinear(Int8Linear(turned, fine=True)))
 
 
 class NormedLinear(nn.Module):
@@ -87,6 +103,18 @@ class NormedLinear(nn.Module):
         """Map `[n, in]` to `[n, out]`."""
         normed = F.rms_norm(hidden, hidden.shape[-1:], self._norm, self._epsilon)
         return self._linear(normed)  # type: ignore[no-any-return]
+
+
+class AddedLinear(nn.Module):
+    """A linear layer whose output is added to the hidden state."""
+
+    def __init__(self, linear: nn.Module) -> None:
+        super().__init__()
+        self._linear = linear
+
+    def forward(self, inputs: torch.Tensor, hidden: torch.Tensor) -> None:
+        """Map `[n, in]` and add to `hidden` `[n, out]`."""
+        hidden += self._linear(inputs)
 
 
 def _join(*parts: nn.Linear) -> nn.Linear:

@@ -6,13 +6,6 @@
 #include "vector.h"
 
 namespace {
-
-inline Vector gated(Vector gate, Vector up) {
-    // Beyond 88 the exponential is no number; the result is as good as zero long before.
-    const Vector limit = fill(88.0f);
-    return gate / (exp_of(-gate < limit ? -gate : limit) + 1.0f) * up;
-}
-
 void gate_row(const float *gate, const float *up, int64_t width, float *out) {
     int64_t i = 0;
     for (; i + LANES <= width; i += LANES) store(out + i, gated(load(gate + i), load(up + i)));

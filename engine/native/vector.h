@@ -38,6 +38,13 @@ inline Vector exp_of(Vector x) {
     return x < -87.0f ? fill(0.0f) : sum * power;
 }
 
+// The product of SwiGLU: silu(gate) * up.
+inline Vector gated(Vector gate, Vector up) {
+    // Beyond 88 the exponential is no number; the result is as good as zero long before.
+    const Vector limit = fill(88.0f);
+    return gate / (exp_of(-gate < limit ? -gate : limit) + 1.0f) * up;
+}
+
 // All lanes combined in a tree, whose order is fixed.
 template <class Combine> inline float across(Vector values, Combine combine) {
     float lanes[LANES];

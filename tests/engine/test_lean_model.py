@@ -11,12 +11,14 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from engine import weight_format
 from engine.choose_forward import choose_forward
 from engine.config import EngineConfig, ModelSource
 from engine.forward import LeanForward
 from engine.int8_linear import int8_is_supported
 from engine.lean_model import build_lean, is_lean
 from engine.native_library import native_library
+from engine.native_linear import native_int8
 from engine.weight_format import Int8Format, PlainFormat, WeightFormat
 from tests.engine.tiny_models import CONFIGS, VOCAB, tiny_model
 
@@ -119,13 +121,22 @@ def test_rows_of_different_lengths_decode_together_in_the_order_asked(name: str)
         torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.fixture(params=["native", "fbgemm"])
+def int8(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Int8Format:
+    if request.param == "fbgemm":
+        monkeypatch.setattr(weight_format, "native_int8", lambda: None)
+    elif native_int8() is None:
+        pytest.skip("no native kernels here")
+    return Int8Format()
+
+
 @needs_int8
 @pytest.mark.parametrize("name", LEAN)
 @torch.inference_mode()
-def test_int8_changes_the_logits_by_rounding_only(name: str) -> None:
+def test_int8_changes_the_logits_by_rounding_only(name: str, int8: Int8Format) -> None:
     model, ids = tiny_model(name), prompt(30)
     expected = own_logits(model, ids)
-    got = prefilled(lean(model, Int8Format()), 0, ids, 11)
+    got = prefilled(lean(model, int8), 0, ids, 11)
     assert (got - expected).norm() < 0.1 * expected.norm()
 
 
@@ -202,8 +213,8 @@ def test_class_that_computes_something_else_keeps_its_own_forward() -> None:
 
 
 @needs_int8
-def test_weights_in_memory_are_counted() -> None:
+def test_weights_in_memory_are_counted(int8: Int8Format) -> None:
     model = tiny_model("llama")
     parameters = sum(p.numel() for p in model.parameters())
     assert build_lean(model, PlainFormat()).weights.nbytes >= 4 * parameters
-    assert build_lean(model, Int8Format()).weights.nbytes < 2 * parameters
+    assert build_lean(model, int8).weights.nbytes < 2 * parameters
