@@ -21,7 +21,8 @@ MAX_BODY_BYTES = 32 * 2**20
 # Parsing holds the interpreter lock, for up to a microsecond a part: while it lasts no stream goes
 # on. A message has ten parts, a tool some twenty.
 MAX_PARTS = 200_000
-BODY_ARGUMENT = "request"
+# Where the scope's extensions have the body's model.
+PARSED_BODY = "mashbox_body"
 _WORDS = {
     "missing": "is missing",
     "too_short": "must not be empty",
@@ -38,10 +39,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class PydanticBody:
-    """connexion's body validator: leaves the parsed model in connexion's context.
-
-    connexion hands context entries to the handler's argument of the same name.
-    """
+    """connexion's body validator: leaves the parsed model in the scope's extensions."""
 
     def __init__(self, *, schema: dict[str, Any], **_: object) -> None:
         self._model: type[BaseModel] = getattr(generated.models, schema["x-model"])
@@ -49,8 +47,7 @@ class PydanticBody:
     async def wrap_receive(self, receive: Receive, *, scope: Scope) -> tuple[Receive, Scope]:
         """Read and parse the body; raises ApiError 400 or 413, and ClientLeft."""
         model = await _parse(self._model, await _read(receive))
-        context = scope.setdefault("extensions", {}).setdefault("connexion_context", {})
-        context[BODY_ARGUMENT] = model
+        scope.setdefault("extensions", {})[PARSED_BODY] = model
         if record := scope.get("record"):
             record.read_body(model)
         return receive, scope

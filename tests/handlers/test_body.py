@@ -15,6 +15,7 @@ from handlers import body as body_module
 from handlers.body import (
     MAX_BODY_BYTES,
     MAX_PARTS,
+    PARSED_BODY,
     PydanticBody,
     has_too_many_parts,
     json_path,
@@ -341,7 +342,7 @@ def test_paths_are_written_as_people_write_them() -> None:
 async def read(*pieces: bytes) -> Any:
     validator = PydanticBody(schema={"type": "object", "x-model": "ChatCompletionRequest"})
     _, scope = await validator.wrap_receive(Connection(*pieces).receive, scope=http_scope())
-    return scope["extensions"]["connexion_context"]["request"]
+    return scope["extensions"][PARSED_BODY]
 
 
 async def test_a_body_in_pieces_becomes_one_model() -> None:
