@@ -102,7 +102,8 @@ class Ready:
     keeps_prompts: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, as is StepOutput: there is one for each token, and slots are pickled in Python.
+@dataclass(frozen=True)
 class SequenceOutput:
     """What one step gave one request.
 
@@ -130,7 +131,7 @@ class HostCacheUse:
     evictions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StepOutput:
     """Worker to server, for each step; times are `time.monotonic()` seconds in both processes.
 

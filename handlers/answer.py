@@ -103,15 +103,15 @@ async def _chunks(
 ) -> AsyncGenerator[bytes, None]:
     output_sent = False
     try:
-        for chunk in encoder.start():
-            yield chunk
+        yield b"".join(encoder.start())
         while True:
             try:
                 async for event in _parts_with_content(running):
                     # From here on a second attempt could contradict what the client has.
                     output_sent = output_sent or isinstance(event, PartStart)
-                    for chunk in encoder.feed(event):
-                        yield chunk
+                    # One write for all that an event gives.
+                    if chunks := encoder.feed(event):
+                        yield b"".join(chunks)
                 return
             except WorkerFailed as error:
                 if output_sent:
@@ -120,8 +120,7 @@ async def _chunks(
     except EngineError as error:
         # The status line is out: only the stream itself can still tell.
         logger.error("%s: the stream ended in an error: %s", request_id, error)
-        for chunk in encoder.fail(stream_error(error, request_id)):
-            yield chunk
+        yield b"".join(encoder.fail(stream_error(error, request_id)))
 
 
 async def _parts_with_content(events: RunningAnswer) -> AsyncGenerator[Event, None]:
