@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import nn
 
+_ROWS = 4096
 _TINY = torch.finfo(torch.float32).tiny
 
 
@@ -76,7 +77,13 @@ class Int8Embedding(nn.Module):
 def quantise_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return int8 `[out, in]` and float32 scales `[out]` whose product is close to `weight`."""
     scales = torch.linalg.vector_norm(weight.float(), torch.inf, 1).clamp_(min=_TINY) / 127
-    return (weight / scales[:, None]).round_().to(torch.int8), scales
+    rows = torch.empty(weight.shape, dtype=torch.int8)
+    # In parts, as the quotients of a large vocabulary would take hundreds of megabytes.
+    for part, scale, result in zip(
+        weight.split(_ROWS), scales.split(_ROWS), rows.split(_ROWS), strict=True
+    ):
+        result.copy_((part / scale[:, None]).round_())
+    return rows, scales
 
 
 def int8_is_supported() -> bool:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from engine.allocator import drop_mapped_weights
 from engine.kv_cache import SlotCache, Window, layer_types
 from engine.lean_attention import Attention, Heads, TorchAttention
 from engine.native_attention import NativeAttention
@@ -91,7 +92,11 @@ def is_lean(model: PreTrainedModel) -> bool:
 
 @torch.no_grad()
 def build_lean(model: PreTrainedModel, store: WeightFormat) -> LeanModel:
-    """Make a lean model of a transformers model's weights, which keeps working."""
+    """Make a lean model of a transformers model's weights, which keeps working.
+
+    Mapped weights are let go layer by layer, so that they are not in memory twice.
+    """
+    drop_mapped_weights()
     config, decoder = model.config, model.model
     kinds = layer_types(config)
     return LeanModel(
@@ -120,6 +125,7 @@ def _attention(model: PreTrainedModel) -> Attention:
 
 
 def _layer(layer: Any, kind: str, store: WeightFormat) -> LeanLayer:
+    drop_mapped_weights()
     attention, mlp = layer.self_attn, layer.mlp
     before, between = layer.input_layernorm, layer.post_attention_layernorm
     projections = attention.q_proj, attention.k_proj, attention.v_proj

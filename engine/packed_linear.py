@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from engine.allocator import drop_mapped_weights
+
 # oneDNN picks the layout for this many rows.
 _ROWS = 8
 # Of a longer row that is alone oneDNN adds the products in another order than among others, so it
@@ -65,6 +67,7 @@ def pack_linears(model: PreTrainedModel) -> None:
         for name, child in list(parent.named_children()):
             if _is_packable(child):
                 setattr(parent, name, PackedLinear(child))
+                drop_mapped_weights()
     # What is left may be views of the mapped weights file: a copy lets go of the whole mapping.
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()

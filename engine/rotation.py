@@ -18,8 +18,11 @@ def rotate(rows: torch.Tensor) -> torch.Tensor:
     """Multiply `[n, dim]` by an orthogonal `[dim, dim]`: random signs, then a Hartley transform."""
     generator = torch.Generator().manual_seed(0)
     signs = torch.randint(0, 2, rows.shape[-1:], generator=generator).mul_(2).sub_(1)
+    turned = torch.empty(rows.shape, dtype=torch.float32)
     # In parts, as an embedding's transform would take hundreds of megabytes.
-    return torch.cat([_hartley(part.float() * signs) for part in torch.split(rows, _ROWS)])
+    for part, result in zip(rows.split(_ROWS), turned.split(_ROWS), strict=True):
+        result.copy_(_hartley(part.float() * signs))
+    return turned
 
 
 def _hartley(rows: torch.Tensor) -> torch.Tensor:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
+from pathlib import Path
+
+import psutil
+
+from engine.allocator import drop_mapped_weights
 
 _PROGRAM = """
 import ctypes, psutil
@@ -28,3 +34,15 @@ assert before - process.memory_info().rss > 30_000_000, (before, process.memory_
 def test_memory_freed_under_a_block_in_use_is_returned() -> None:
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_pages_of_mapped_weights_are_let_go_and_read_again(tmp_path: Path) -> None:
+    path, size = tmp_path / "model.safetensors", 50_000_000
+    path.write_bytes(b"w" * size)
+    process = psutil.Process()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert mapped[:].count(b"w") == size
+        before = process.memory_info().rss
+        drop_mapped_weights()
+        assert before - process.memory_info().rss > 0.8 * size
+        assert mapped[:].count(b"w") == size
