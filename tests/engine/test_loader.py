@@ -125,7 +125,6 @@ def test_half_precision_on_a_cpu_is_refused_with_what_to_take() -> None:
     assert choose_dtype("bfloat16", "cpu") == "bfloat16"
 
 
-
 def test_unknown_architecture_is_one_sentence(folder: Path) -> None:
     edit_json(folder / "config.json", model_type="nobody", architectures=["NobodyForCausalLM"])
     with pytest.raises(ModelError, match=r"^tiny cannot be loaded: [^\n]*nobody[^\n]*\.$"):
