@@ -1,15 +1,23 @@
-"""Computed prompt tokens in host memory: blocks found by their content, the least used go first."""
+"""Computed prompt tokens in host memory, found by their content, the least used go first.
+
+Blocks hold the keys and values of tokens. State points hold the state of recurrent layers after all
+tokens up to them, without which such a model cannot go on from the tokens before.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 BLOCK = 32
+# What a point's name has beyond that of the block that would end there.
+_POINT = b"point"
+# State points are large: no more than those of the newest two messages live as long as the tokens.
+_KEPT_POINTS = 2
 # Bytes of a block's name: tenants must not be able to make two prompts collide.
 _DIGEST = 32
 
@@ -26,7 +34,8 @@ class Payload(Protocol):
 class Block:
     """Tokens from `start` on of every prompt that begins with all tokens up to them.
 
-    `parent` is the name of the block before it.
+    `parent` is the name of the block before it. A state point is one whose payload is the state
+    after its tokens.
     """
 
     parent: bytes
@@ -52,12 +61,13 @@ class HostCache:
     """At most `cap` bytes of blocks, each of `BLOCK` tokens; the last of a prompt may be shorter.
 
     A block's name is a hash over its tenant and all tokens up to its end, so a beginning that
-    prompts share is stored once. Blocks go from the end of what was used longest ago.
+    prompts share is stored once. Blocks go from the end of what was used longest ago. `nbytes` is
+    what blocks and state points take, `point_bytes` the part of the points.
     """
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
-        self.nbytes = 0
+        self.nbytes = self.point_bytes = 0
         self.evictions = 0
         self._blocks: OrderedDict[bytes, Block] = OrderedDict()
         self._children: dict[bytes, set[bytes]] = {}
@@ -91,6 +101,32 @@ class HostCache:
         finally:
             self._touch(names)
 
+    def points(self, tenant: str, token_ids: Sequence[int]) -> list[Block]:
+        """Give the known state points among these tokens and at their end, in their order."""
+        found: list[bytes] = []
+        for parent, start in _parents(tenant, token_ids):
+            rest = tuple(token_ids[start : start + BLOCK])
+            here = [
+                (self._blocks[name].end, name) for name in self._children.get(parent + _POINT, ())
+            ]
+            found += [
+                name
+                for end, name in sorted(here)
+                if self._blocks[name].token_ids == rest[: end - start]
+            ]
+        self._touch(found[-_KEPT_POINTS:])
+        return [self._blocks[name] for name in found]
+
+    def add_point(self, tenant: str, token_ids: Sequence[int], save: Callable[[], Payload]) -> None:
+        """Keep the state after these tokens, which `save` gives if it is new, if there is room."""
+        *_, (parent, start) = _parents(tenant, token_ids)
+        ids = tuple(token_ids[start:])
+        name = _name(parent, ids) + _POINT
+        if name not in self._blocks:
+            self._insert(name, Block(parent + _POINT, start, ids, save()), [])
+        # Newer than the tokens before it: without it they are of no use.
+        self.points(tenant, token_ids)
+
     def _add(
         self,
         tenant: str,
@@ -123,9 +159,12 @@ class HostCache:
 
     def _insert(self, name: bytes, block: Block, newest: list[bytes]) -> bool:
         """Add a block unless that would push out one of `newest`, the ones before it."""
+        size = block.payload.nbytes
+        if size > self.cap:
+            return False
         self._blocks[name] = block
         self._children.setdefault(block.parent, set()).add(name)
-        self.nbytes += block.payload.nbytes
+        self._count(block, size)
         while self.nbytes > self.cap:
             oldest = next(iter(self._blocks))
             if oldest == name or oldest in newest:
@@ -137,10 +176,15 @@ class HostCache:
 
     def _drop(self, name: bytes) -> None:
         block = self._blocks.pop(name)
-        self.nbytes -= block.payload.nbytes
+        self._count(block, -block.payload.nbytes)
         self._children[block.parent].discard(name)
         if not self._children[block.parent]:
             del self._children[block.parent]
+
+    def _count(self, block: Block, size: int) -> None:
+        self.nbytes += size
+        if len(block.parent) > _DIGEST:
+            self.point_bytes += size
 
     def _touch(self, names: list[bytes]) -> None:
         # A beginning is of more use than what follows it, so it counts as used later.
@@ -150,6 +194,14 @@ class HostCache:
 
 def _root(tenant: str) -> bytes:
     return hashlib.blake2b(tenant.encode(), digest_size=_DIGEST, person=b"tenant").digest()
+
+
+def _parents(tenant: str, token_ids: Sequence[int]) -> Iterator[tuple[bytes, int]]:
+    """Give where each block begins, and the name of the one before it."""
+    parent = _root(tenant)
+    for start in range(0, len(token_ids), BLOCK):
+        yield parent, start
+        parent = _name(parent, token_ids[start : start + BLOCK])
 
 
 def _name(parent: bytes, token_ids: Sequence[int]) -> bytes:

@@ -16,6 +16,10 @@ from engine.recurrent_layer import HybridLayer, RecurrentLayer
 STATE_TYPES = frozenset({"linear_attention", "conv"})
 _RECURRENT_TYPES = STATE_TYPES | {"hybrid"}
 
+# Bytes that a cache's block takes for a token without keys and values (pure Mamba). They are taken
+# in earnest: blocks that weigh nothing would pile up under any cap.
+_BARE_TOKEN = 64
+
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
@@ -52,6 +56,17 @@ class HybridCache(SlotCache):
         for layer in self._recurrent:
             layer.look(window.first, rows, fresh=ends[0] == tokens)
         return window
+
+    def save(self, slot: int, start: int, end: int) -> torch.Tensor:
+        """Give all keys and values of tokens `[start, end)`, flat, in host memory."""
+        if self._key_rooms(end):
+            return super().save(slot, start, end)
+        return torch.zeros((end - start) * _BARE_TOKEN, dtype=torch.uint8)
+
+    def load(self, slot: int, start: int, saved: torch.Tensor) -> None:
+        """Put what `save` gave into a slot at token `start`."""
+        if self._key_rooms(1):
+            super().load(slot, start, saved)
 
     def save_state(self, slot: int) -> SavedState:
         """Give a copy of the state after all of a slot's tokens, in host memory."""

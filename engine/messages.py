@@ -46,6 +46,7 @@ class Submit:
 
     `max_tokens` is resolved: at least 1, and prompt and answer fit the context. Stop strings are
     the text side's business; the worker ends a sequence at an end-of-turn id or `max_tokens`.
+    `opening` is the id that begins each of the prompt's messages, if there is one.
     """
 
     request_id: str
@@ -55,6 +56,7 @@ class Submit:
     constraint: Constraint | None = None
     thinking: ThinkingBudget | None = None
     tenant: str = ""
+    opening: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Ready:
     variables such as `bos_token` to their spelling; `eos_token_ids` end an answer. `weight_bytes`
     is what the weights take in device memory, `bits_per_weight` what one of them takes there.
     `dtype` is int8 where weights were rounded. `keeps_prompts` tells whether the prompt cache can
-    use host memory: what the slots hold must be made of single tokens. `runtime` names what
+    use host memory. `routed_layers` counts where experts are routed to. `runtime` names what
     computes: library versions, the device, the forward path, threads.
     """
 
@@ -100,6 +102,7 @@ class Ready:
     dtype: str
     runtime: dict[str, str] = field(default_factory=dict)
     keeps_prompts: bool = True
+    routed_layers: int = 0
 
 
 # Without slots, as is StepOutput: there is one for each token, and slots are pickled in Python.
@@ -125,9 +128,13 @@ class SequenceOutput:
 
 @dataclass(frozen=True, slots=True)
 class HostCacheUse:
-    """What the prompt cache holds in host memory, and how many of its blocks had to go."""
+    """What the prompt cache holds in host memory, and how much of it had to go.
+
+    `point_bytes` is the part of `nbytes` that saved states take.
+    """
 
     nbytes: int = 0
+    point_bytes: int = 0
     evictions: int = 0
 
 

@@ -16,6 +16,7 @@ from engine.config import EngineConfig
 from engine.constraint import Mask
 from engine.forward import LeanForward
 from engine.host_cache import Payload
+from engine.hybrid_cache import HybridCache, SavedState
 from engine.kv_cache import SlotCache
 from engine.messages import Ready
 from engine.request import SamplingParams
@@ -54,8 +55,13 @@ class TransformersRunner:
         return torch.cat(sampled).tolist() if sampled else []
 
     @property
+    def movable(self) -> bool:
+        """Whether single tokens can be copied, saved and loaded."""
+        return self.forward.slot_cache is not None
+
+    @property
     def cuttable(self) -> bool:
-        """Whether single tokens can be dropped, copied, saved and loaded."""
+        """Whether a slot's last tokens can be dropped."""
         return self.forward.slot_cache is not None and self.forward.slot_cache.cuttable
 
     @property
@@ -81,16 +87,33 @@ class TransformersRunner:
         with _memory_errors():
             self._slot_cache.load(slot, start, payload)
 
+    @torch.inference_mode()
+    def save_state(self, slot: int) -> SavedState:
+        """Give a copy of the state after all of a slot's tokens; raises MemoryError."""
+        with _memory_errors():
+            return self._hybrid_cache.save_state(slot)
+
+    @torch.inference_mode()
+    def load_state(self, slot: int, payload: Payload) -> None:
+        """Put what `save_state` gave into a slot."""
+        assert isinstance(payload, SavedState)
+        self._hybrid_cache.load_state(slot, payload)
+
+    @property
+    def _hybrid_cache(self) -> HybridCache:
+        assert isinstance(self.forward.slot_cache, HybridCache)
+        return self.forward.slot_cache
+
     @property
     def _slot_cache(self) -> SlotCache:
-        assert self.forward.slot_cache, "only a cuttable runner is asked for tokens"
+        assert self.forward.slot_cache, "only a movable runner is asked for tokens"
         return self.forward.slot_cache
 
     def warm_up(self, on_step: Callable[[int, int], None]) -> None:
         """Run the largest prefill and both ends of decode, calling `on_step(done, total)`."""
         prompt = (0,) * max(1, min(self._config.prefill_chunk, self._config.ctx - 1))
         sequence = TokenSequence("warm-up", prompt, 1, SamplingParams(), answer_ids=[0])
-        rows = tuple(DecodeRow(sequence, slot, 0) for slot in range(self._config.slots))
+        rows = tuple(DecodeRow(sequence, slot, 1) for slot in range(self._config.slots))
         batches = [
             Batch(PrefillChunk(sequence, 0, 0, len(prompt)), ()),
             Batch(None, rows[:1]),
@@ -109,7 +132,7 @@ class TransformersRunner:
             bits_per_weight=self.forward.weights.bits_per_weight,
             dtype="int8" if is_int8 else loaded.dtype,
             runtime=self.runtime(),
-            keeps_prompts=self.cuttable,
+            keeps_prompts=self.movable,
         )
 
     def runtime(self) -> dict[str, str]:

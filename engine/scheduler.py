@@ -76,6 +76,7 @@ class Scheduler:
                 request.sampling,
                 constraint,
                 request.tenant,
+                request.opening,
             )
         )
 
@@ -144,8 +145,8 @@ class Scheduler:
 
     def postprocess(self, batch: Batch, sampled: list[int]) -> tuple[SequenceOutput, ...]:
         """Record what a step computed and report what each request gained."""
-        if chunk := batch.prefill:
-            self.slots[chunk.slot].token_ids += chunk.sequence.prompt_ids[chunk.start : chunk.end]
+        if batch.prefill:
+            self._extend(batch.prefill)
         drawn = iter(sampled)
         outputs = tuple(
             self._advance(sequence, guess, list(islice(drawn, 1 + len(guess))))
@@ -157,6 +158,12 @@ class Scheduler:
             if sequence.status is SequenceStatus.FINISHED:
                 self._release(sequence)
         return outputs
+
+    def _extend(self, chunk: PrefillChunk) -> None:
+        slot, sequence = self.slots[chunk.slot], chunk.sequence
+        slot.token_ids += sequence.prompt_ids[chunk.start : chunk.end]
+        if chunk.end in sequence.stops:
+            self._prompt_cache.mark(slot)
 
     def _check(self, request: Submit) -> None:
         total = len(request.prompt_ids) + request.max_tokens
@@ -181,6 +188,9 @@ class Scheduler:
             return
         slot.sequence = self._prefilling = self.waiting.popleft()
         sequence.slot = slot.index
+        sequence.stops = self._prompt_cache.stops(
+            sequence.prompt_ids, sequence.opening, len(slot.token_ids)
+        )
         self._started.append(
             SequenceOutput(
                 sequence.request_id, (), 0, started_at=now, cached_tokens=len(slot.token_ids)
@@ -193,7 +203,8 @@ class Scheduler:
         slot = self._slot_of(sequence)
         start = len(slot.token_ids)
         size = min(self._chunk_limit, self._chunk_size.beside(decoded))
-        end = min(start + size, len(sequence.prompt_ids))
+        ends = [start + size, len(sequence.prompt_ids), *sequence.stops]
+        end = min(end for end in ends if end > start)
         return PrefillChunk(sequence, slot.index, start, end)
 
     def _decode_rows(self) -> tuple[DecodeRow, ...]:

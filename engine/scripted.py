@@ -60,7 +60,7 @@ class ScriptedRunner:
         self._replies: dict[int, Reply] = {}  # by slot
         self.vocab_size: int = tokenizer.get_vocab_size()
 
-    cuttable = True
+    movable = cuttable = True
     checks_guesses = False
 
     def copy(self, source: int, target: int, start: int, end: int) -> None:
@@ -72,6 +72,13 @@ class ScriptedRunner:
 
     def load(self, slot: int, start: int, payload: Payload) -> None:
         """A scripted slot holds nothing."""
+
+    def save_state(self, slot: int) -> memoryview:
+        """A scripted slot has no state."""
+        return memoryview(b"")
+
+    def load_state(self, slot: int, payload: Payload) -> None:
+        """A scripted slot has no state."""
 
     def run(self, batch: Batch) -> list[int]:
         """Return one id for each of `batch.sampled`, or break as the script says."""

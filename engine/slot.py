@@ -26,7 +26,8 @@ class Sequence:
     """One request as the scheduler runs it.
 
     `answer_ids` are the sampled ids, an end-of-turn id included; `slot` is the index of the slot
-    it holds, `constraint` what the answer is held to, `lookup` guesses its next tokens.
+    it holds, `constraint` what the answer is held to, `lookup` guesses its next tokens. A chunk of
+    the prompt ends at each of the `stops`.
     """
 
     request_id: str
@@ -35,6 +36,8 @@ class Sequence:
     sampling: SamplingParams
     constraint: ConstraintState | None = None
     tenant: str = ""
+    opening: int | None = None
+    stops: list[int] = field(default_factory=list)
     answer_ids: list[int] = field(default_factory=list)
     slot: int | None = None
     finish: Literal["stop", "length"] | None = None

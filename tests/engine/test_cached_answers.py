@@ -73,22 +73,29 @@ class Talks:
 def bytes_a_token(name: str) -> int:
     server = Server(name, 0)
     server.answer([Submit("warm", (1, 2), 1, GREEDY)])
-    return server.runner.save(0, 0, 1).nbytes if server.runner.cuttable else 1
+    return server.runner.save(0, 0, 1).nbytes if server.runner.movable else 1
+
+
+def state_bytes(name: str) -> int:
+    server = Server(name, 0)
+    server.answer([Submit("warm", (1, 2), 1, GREEDY)])
+    runner = server.runner
+    return runner.save_state(0).nbytes if runner.movable and not runner.cuttable else 0
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS))
 def test_interleaved_conversations_with_evictions_are_answered_as_without_a_cache(
     name: str,
 ) -> None:
-    # Room for 200 tokens, far fewer than the conversations have.
-    server, talks = Server(name, 200 * bytes_a_token(name)), Talks(seed=1)
+    # Room for 200 tokens, far fewer than the conversations have, and for six states.
+    room = 200 * bytes_a_token(name) + 6 * state_bytes(name)
+    server, talks = Server(name, room), Talks(seed=1)
     model = tiny_model(name)
-    # Recurrent models are slow, and have no host memory to fill.
-    for _ in range(25 if server.runner.cuttable else 12):
+    for _ in range(25 if server.runner.cuttable else 15):
         picked = talks.next()
         answers = server.answer(talks.submits(picked))
         for number, answer in zip(picked, answers, strict=True):
             assert answer == generate(model, talks.talks[number], 4 + number), number
             talks.talks[number] += answer[:-1] if talks.rnd.random() < 0.8 else [5]
     assert server.cached > 100
-    assert (server.scheduler.host_cache.evictions > 0) == server.runner.cuttable
+    assert (server.scheduler.host_cache.evictions > 0) == server.runner.movable

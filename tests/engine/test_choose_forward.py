@@ -51,7 +51,7 @@ def test_lean_class_runs_in_int8_and_says_so() -> None:
     assert (ready.dtype, ready.weight_bytes) == ("int8", runner.forward.weights.nbytes)
     assert ready.runtime["forward"] == "LeanForward"
     assert ready.keeps_prompts
-    assert not TransformersRunner(tiny_model("mamba"), config()).describe(loaded).keeps_prompts
+    assert not TransformersRunner(tiny_model("bloom"), config()).describe(loaded).keeps_prompts
     plain = TransformersRunner(tiny_model("llama"), config()).describe(loaded)
     assert plain.dtype == "float32"
     assert plain.weight_bytes > 2 * ready.weight_bytes

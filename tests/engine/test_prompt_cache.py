@@ -18,8 +18,16 @@ from tests.engine.slot_stores import TokenStore
 class Stage:
     """Slots, their store, and a cache over them."""
 
-    def __init__(self, slots: int = 2, cap: int = 10**6, cuttable: bool = True) -> None:
-        self.store = TokenStore(slots, cuttable)
+    def __init__(
+        self,
+        slots: int = 2,
+        cap: int = 10**6,
+        cuttable: bool = True,
+        movable: bool = True,
+        opening: int | None = None,
+    ) -> None:
+        self.store = TokenStore(slots, cuttable, movable)
+        self.opening = opening
         self.slots = [Slot(index) for index in range(slots)]
         self.cache = PromptCache(self.store, cap)
 
@@ -30,8 +38,12 @@ class Stage:
         known = len(slot.token_ids)
         assert slot.token_ids == prompt[:known] and known < len(prompt)
         assert self.store.held[slot.index][:known] == prompt[:known]
-        self.store.compute(slot.index, known, prompt[known:])
-        slot.token_ids[:] = prompt
+        for end in [*self.cache.stops(tuple(prompt), self.opening, known), len(prompt)]:
+            start = len(slot.token_ids)
+            self.store.compute(slot.index, start, prompt[start:end])
+            slot.token_ids[:] = prompt[:end]
+            if end < len(prompt):
+                self.cache.mark(slot)
         slot.sequence = Sequence("r", tuple(prompt), 9, SamplingParams())
         return slot, known
 
@@ -165,7 +177,7 @@ def test_when_all_slots_are_busy_there_is_no_place() -> None:
 
 
 def test_a_state_that_cannot_be_cut_is_gone_on_from_but_not_gone_back_to() -> None:
-    stage = Stage(slots=1, cuttable=False)
+    stage = Stage(slots=1, cuttable=False, movable=False)
     stage.run(talk(1, 50), answer=4)
     assert stage.run([*talk(1, 50), *[-1] * 4, 6])[1] == 54
     assert stage.run(talk(1, 50))[1] == 0
@@ -173,10 +185,79 @@ def test_a_state_that_cannot_be_cut_is_gone_on_from_but_not_gone_back_to() -> No
     assert stage.store.moves == []
 
 
-@pytest.mark.parametrize("cuttable", [True, False])
-def test_whatever_comes_a_slot_holds_the_tokens_that_it_says(cuttable: bool) -> None:
+OPENING = -2
+
+
+def turn(*messages: list[int]) -> list[int]:
+    return [token for message in messages for token in (OPENING, *message)]
+
+
+def test_a_recurrent_model_s_next_turn_computes_what_is_new_also_without_past_thinking() -> None:
+    stage = Stage(cuttable=False, opening=OPENING)
+    asked = turn(talk(1, 100), talk(2, 50), [])
+    index, _ = stage.run([*asked, 7, 8], answer=60)
+    stage.run(turn(talk(3, 80), []))
+    with_thinking = [*asked, 7, 8, *[-1] * 60, *turn(talk(4, 40), [7, 8])]
+    assert stage.run(with_thinking, answer=5) == (index, len(asked) + 2 + 60)
+    without = [*asked, *talk(5, 20), *turn(talk(4, 40), [7, 8])]
+    assert stage.run(without)[1] == len(asked) - 1
+
+
+def test_a_recurrent_model_s_edited_last_message_is_all_that_is_computed() -> None:
+    stage = Stage(cuttable=False, opening=OPENING)
+    system = turn(talk(1, 100))
+    stage.run([*system, *turn(talk(2, 50), [])], answer=60)
+    assert stage.run([*system, *turn(talk(3, 50), [])])[1] == len(system)
+    assert stage.run([*system, *turn(talk(4, 50), [])])[1] == len(system)
+
+
+def test_a_recurrent_model_s_prompt_without_messages_goes_on_from_its_end() -> None:
+    stage = Stage(slots=1, cuttable=False)
+    stage.run(talk(1, 100), answer=9)
+    assert stage.run([*talk(1, 100), 4, 5])[1] == 99
+
+
+def test_a_recurrent_model_s_conversation_comes_back_from_host_memory_whole() -> None:
+    stage = Stage(slots=1, cuttable=False)
+    stage.run(talk(1, 100), answer=9)
+    stage.run(talk(2, 40))
+    assert stage.run([*talk(1, 100), *[-1] * 9, 5])[1] == 109
+
+
+def test_a_recurrent_model_copies_a_busy_slot_s_tokens_up_to_a_saved_state() -> None:
+    stage = Stage(cuttable=False, opening=OPENING)
+    system = turn(talk(1, 100))
+    stage.begin([*system, *turn(talk(2, 50), [])])
+    stage.store.moves.clear()
+    assert stage.run([*system, *turn(talk(3, 50), [])]) == (1, len(system))
+    assert stage.store.moves[:2] == [f"copy 0>1 0:{len(system)}", f"load state 1 {len(system)}"]
+
+
+def test_states_are_a_tenant_s_own() -> None:
+    stage = Stage(slots=1, cuttable=False)
+    stage.run(talk(1, 100))
+    assert stage.run(talk(1, 100), tenant="b")[1] == 0
+
+
+def test_a_state_that_finds_no_memory_is_not_kept() -> None:
+    stage = Stage(slots=1, cuttable=False)
+
+    def fail(slot: int) -> Any:
+        raise MemoryError
+
+    stage.store.save_state = fail  # type: ignore[method-assign]
+    stage.run(talk(1, 100), answer=4)
+    assert stage.run(talk(1, 100))[1] == 0
+    assert stage.cache.host.point_bytes == 0
+
+
+@pytest.mark.parametrize(("cuttable", "movable"), [(True, True), (False, True), (False, False)])
+@pytest.mark.parametrize("opening", [None, 1])
+def test_whatever_comes_a_slot_holds_the_tokens_that_it_says(
+    cuttable: bool, movable: bool, opening: int | None
+) -> None:
     rnd = random.Random(5)
-    stage = Stage(slots=3, cap=20 * BLOCK * 10, cuttable=cuttable)
+    stage = Stage(3, 20 * BLOCK * 10, cuttable, movable, opening)
     said: list[list[int]] = [[1]]
     hits = 0
     for _ in range(800):
@@ -194,4 +275,4 @@ def test_whatever_comes_a_slot_holds_the_tokens_that_it_says(cuttable: bool) -> 
             for slot in busy:
                 slot.sequence = None
         assert stage.cache.host.nbytes <= stage.cache.host.cap
-    assert hits > (300 if cuttable else 20)
+    assert hits > (300 if cuttable else 60 if movable else 20), hits
