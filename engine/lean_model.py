@@ -111,17 +111,22 @@ def build_lean(model: PreTrainedModel, store: WeightFormat) -> LeanModel:
 
 def _attention(model: PreTrainedModel) -> Attention:
     """The native kernel where there is one for the model, else torch."""
+    is_plain = model.device.type == "cpu" and model.dtype == torch.float32
+    library = native_library() if is_plain else None
+    heads = heads_of(model)
+    return NativeAttention(heads, library) if library else TorchAttention(heads)
+
+
+def heads_of(model: PreTrainedModel) -> Heads:
+    """What the layers' attention has in common."""
     config, rotary = model.config, model.model.rotary_emb
-    heads = Heads(
+    return Heads(
         config.num_attention_heads,
         config.num_key_value_heads,
         config.rms_norm_eps,
         rotary.inv_freq.float(),
         float(rotary.attention_scaling),
     )
-    is_plain = model.device.type == "cpu" and model.dtype == torch.float32
-    library = native_library() if is_plain else None
-    return NativeAttention(heads, library) if library else TorchAttention(heads)
 
 
 def _layer(layer: Any, kind: str, store: WeightFormat) -> LeanLayer:
