@@ -79,9 +79,8 @@ def quantise_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     scales = torch.linalg.vector_norm(weight.float(), torch.inf, 1).clamp_(min=_TINY) / 127
     rows = torch.empty(weight.shape, dtype=torch.int8)
     # In parts, as the quotients of a large vocabulary would take hundreds of megabytes.
-    for part, scale, result in zip(
-        weight.split(_ROWS), scales.split(_ROWS), rows.split(_ROWS), strict=True
-    ):
+    parts = (torch.split(whole, _ROWS) for whole in (weight, scales, rows))
+    for part, scale, result in zip(*parts, strict=True):
         result.copy_((part / scale[:, None]).round_())
     return rows, scales
 

@@ -20,7 +20,7 @@ def rotate(rows: torch.Tensor) -> torch.Tensor:
     signs = torch.randint(0, 2, rows.shape[-1:], generator=generator).mul_(2).sub_(1)
     turned = torch.empty(rows.shape, dtype=torch.float32)
     # In parts, as an embedding's transform would take hundreds of megabytes.
-    for part, result in zip(rows.split(_ROWS), turned.split(_ROWS), strict=True):
+    for part, result in zip(torch.split(rows, _ROWS), torch.split(turned, _ROWS), strict=True):
         result.copy_(_hartley(part.float() * signs))
     return turned
 
