@@ -12,7 +12,7 @@ over its tokens; it is measured anew with every chunk, so that `c` settles where
 from __future__ import annotations
 
 # Smaller chunks would read all weights for next to nothing, and save no memory to speak of.
-SMALLEST_CHUNK = 16
+SMALLEST_CHUNK = 8
 # Chunks grow by this much, so that few sizes occur.
 _GRAIN = 8
 _PACE = 3

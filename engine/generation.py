@@ -67,6 +67,9 @@ class Generation:
 
     def push(self, at: float, output: SequenceOutput) -> list[Event]:
         """The events of one step's output, which was computed `at`."""
+        return _joined(self._push(at, output))
+
+    def _push(self, at: float, output: SequenceOutput) -> list[Event]:
         if self._finished:
             return []
         events = self._start(output)
@@ -162,3 +165,15 @@ class Generation:
 
     def _queue_ms(self) -> float:
         return (self._started_at - self._submitted_at) * 1000
+
+
+def _joined(events: list[Event]) -> list[Event]:
+    """Text that came in one step is sent in one piece."""
+    joined: list[Event] = []
+    for event in events:
+        before = joined[-1] if joined else None
+        if isinstance(event, PartDelta) and isinstance(before, PartDelta):
+            joined[-1] = PartDelta(event.index, before.text + event.text)
+        else:
+            joined.append(event)
+    return joined

@@ -126,6 +126,12 @@ def test_guessed_tokens_of_all_steps_are_told() -> None:
     assert (timings.draft_n, timings.draft_n_accepted) == (8, 6)
 
 
+def test_text_of_one_step_is_one_piece() -> None:
+    generation = generation_of()
+    events = generation.push(1.0, output(*ids("hello"), *ids(" there"), total=2))
+    assert events == [PartStart(0, "text"), PartDelta(0, "hello there")]
+
+
 def test_tokens_of_a_step_after_its_stop_string_are_not_of_the_answer() -> None:
     generation = generation_of(0.0, ("b",))
     events = generation.push(1.0, output(*ids("a"), *ids("b"), *ids("c"), total=3))
