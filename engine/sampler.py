@@ -22,6 +22,8 @@ from engine.request import SamplingParams
 _MASK64 = 2**64 - 1
 # Halvings of a range of logarithms that is some 31 wide: what is left is below 1e-4.
 _TOP_P_STEPS = 20
+# Logits whose noise fits a core's cache.
+_CACHED = 2**16
 _NO_MASKS: Mapping[int, Mask] = MappingProxyType({})
 
 
@@ -63,9 +65,10 @@ class Sampler:
         if masks:
             keep_allowed(logits, masks)
         ids = logits.argmax(-1)
-        if drawn := [row for row, p in enumerate(params) if p.temperature > 0]:
-            ids[drawn] = _draw(
-                logits[drawn].float(), [params[row] for row in drawn], [positions[r] for r in drawn]
+        drawn = [row for row, p in enumerate(params) if p.temperature > 0]
+        for rows in _parts(drawn, logits):
+            ids[rows] = _draw(
+                logits[rows].float(), [params[row] for row in rows], [positions[r] for r in rows]
             )
         if penalised:
             self._remember(ids[penalised], [slots[row] for row in penalised])
@@ -144,11 +147,24 @@ def keep_top_p(logits: torch.Tensor, top_p: Sequence[float]) -> torch.Tensor:
     high = probs.max(-1, keepdim=True).values
     # Tokens below this hold less than 1 - top_p together: the threshold cannot be lower.
     low = torch.minimum((1 - wanted).clamp(min=1e-9) / probs.shape[-1], high)
+    if probs.is_cpu:
+        # The rest of a row has no part in it; what is left differs in length.
+        rows = zip(*(column[:, None] for column in (probs, low, high, wanted)), strict=True)
+        low = torch.cat([_least_kept(p[p >= least][None], least, *r) for p, least, *r in rows])
+    else:
+        low = _least_kept(probs, low, high, wanted)
+    return _keep(logits, probs >= low)
+
+
+def _least_kept(
+    probs: torch.Tensor, low: torch.Tensor, high: torch.Tensor, wanted: torch.Tensor
+) -> torch.Tensor:
+    """The least probability kept `[n, 1]`, between `low` and `high`, of rows `probs` `[n, m]`."""
     for _ in range(_TOP_P_STEPS):
         middle = (low * high).sqrt()
         enough = (probs * (probs >= middle)).sum(-1, keepdim=True) >= wanted
         low, high = torch.where(enough, middle, low), torch.where(enough, high, middle)
-    return _keep(logits, probs >= low)
+    return low
 
 
 def keep_min_p(logits: torch.Tensor, min_p: Sequence[float]) -> torch.Tensor:
@@ -171,6 +187,12 @@ def exponential_noise(
     bits = _mix32(_mix32(token_ids ^ halves[:, :1]) ^ halves[:, 1:])
     uniform = ((bits & 0x7FFFFFFF).float() + 0.5) * 2**-31
     return -torch.log1p(-uniform.clamp_(max=1 - 2**-24))
+
+
+def _parts(rows: list[int], logits: torch.Tensor) -> list[list[int]]:
+    """Rows to draw for at once: on the CPU so many that what is computed stays in its cache."""
+    size = max(1, _CACHED // logits.shape[-1]) if logits.is_cpu else max(1, len(rows))
+    return [rows[i : i + size] for i in range(0, len(rows), size)]
 
 
 def _draw(
