@@ -98,6 +98,10 @@ class Answer:
         # Last: it may be refused, and then it is the refusal that ends the request.
         self._owner.send_again(self)
 
+    def blame(self) -> None:
+        """Take the second attempt from a request that has done harm twice, once alone."""
+        self._retried = True
+
     def close(self) -> None:
         """Free the request's slot; must be called however the answer ends, harmless when over."""
         self._owner.close_answer(self)

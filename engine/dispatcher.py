@@ -127,8 +127,11 @@ class Dispatcher:
     def lost(self, answer: Answer, suspect: bool = True) -> None:
         """An attempt is over without an answer; the request waits for `again` or `leave`.
 
-        It is no `suspect` if it can have harmed nobody but itself.
+        It is no `suspect` if it can have harmed nobody but itself. One that was lost alone, as a
+        suspect, is to blame and has no further attempt.
         """
+        if answer is self._suspect:
+            answer.blame()
         if suspect:
             self._died_at[answer.request_id] = answer.tokens
         self._admission.stopped(answer.request_id)

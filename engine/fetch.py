@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -23,7 +24,8 @@ from engine.errors import ModelError
 Progress = Callable[[int, int], None]
 
 _POLL_SECONDS = 0.2
-_ABANDONED_SECONDS = 24 * 3600
+# A folder that was just made may not have its lock yet.
+_NEW_SECONDS = 60
 _COPY_BYTES = 1 << 20
 
 
@@ -49,16 +51,37 @@ def scratch_dir(parent: Path) -> Iterator[Path]:
     """Give a new folder inside `parent` that is gone afterwards, whatever happens.
 
     What is complete is renamed out of it, so nothing half-made is ever seen and two processes at
-    once are safe. Folders that a killed process left behind a day ago are removed on the way.
+    once are safe. Folders that a killed process left behind are removed on the way.
     """
     parent.mkdir(parents=True, exist_ok=True)
     for old in parent.glob(".part-*"):
-        if time.time() - old.stat().st_mtime > _ABANDONED_SECONDS:
+        if _is_abandoned(old):
             shutil.rmtree(old, ignore_errors=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".part-", dir=parent, ignore_cleanup_errors=True
-    ) as new:
+    with (
+        tempfile.TemporaryDirectory(prefix=".part-", dir=parent, ignore_cleanup_errors=True) as new,
+        _locked(Path(new)),
+    ):
         yield Path(new)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Whether no living process holds the folder, here or in another container."""
+    try:
+        with _locked(folder):
+            return time.time() - folder.stat().st_mtime > _NEW_SECONDS
+    except OSError:
+        return False
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder until its process ends; raises OSError when another one does."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def fetch_wheel(wheel: Wheel, folder: Path, on_progress: Progress) -> Path:

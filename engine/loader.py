@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from engine.quiet import quiet
 
 # Raised when what gguf_convert writes changes, so that old conversions are not used.
 _CONVERSION = 1
+_UNUSED_SECONDS = 60 * 24 * 3600
 _POLL_SECONDS = 0.2
 _TEMPLATE_VARIABLES = ("bos_token", "eos_token", "unk_token", "pad_token")
 # Tokens that end a turn where the chat template uses them, and those that end any text.
@@ -115,7 +118,11 @@ def converted(path: Path, header: ModelHeader, dtype: str, on_progress: Progress
     parent = cache_dir() / "converted"
     folder = parent / f"{path.stem}-{dtype}-{_identity(path)}"
     if folder.is_dir():
+        # Its last use, for _prune; the cache may be shared and not ours to write.
+        with contextlib.suppress(OSError):
+            os.utime(folder)
         return folder
+    _prune(parent)
     total = header.parameters * DTYPE_BYTES[dtype]
     try:
         with scratch_dir(parent) as scratch:
@@ -127,6 +134,13 @@ def converted(path: Path, header: ModelHeader, dtype: str, on_progress: Progress
     except OSError as error:
         raise ModelError(f"{parent} cannot be written: {error.strerror or error}.") from error
     return folder
+
+
+def _prune(parent: Path) -> None:
+    """Remove the conversions that nobody has used for long; a server that runs keeps its files."""
+    for folder in parent.glob("[!.]*"):
+        if time.time() - folder.stat().st_mtime > _UNUSED_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _identity(path: Path) -> str:

@@ -127,10 +127,10 @@ class EngineStats:
         """A request has taken its slot."""
         request.started_at = at
         request.cached_tokens = cached_tokens
-        self.cache_queries += request.prompt_tokens
-        self.cache_hits += cached_tokens
-        # What the second attempt waits for is the fault, not the queue.
+        # What the second attempt waits for is the fault, not the queue; it looks nothing new up.
         if request.queue_seconds is None:
+            self.cache_queries += request.prompt_tokens
+            self.cache_hits += cached_tokens
             request.queue_seconds = at - request.admitted_at
             self.queue_time.observe(request.queue_seconds)
 

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engine.errors import EngineError
 from engine.stats import Outcome, RequestStats
 from handlers.api_keys import SHORTEST_KEY
+from handlers.errors import ApiError
 
 logger = logging.getLogger("mashbox.requests")
 
@@ -111,6 +112,19 @@ class RequestLog:
             _log(scope, record, wire, time.monotonic() - begun)
 
 
+def log_refusal(
+    method: str,
+    path: str,
+    headers: list[tuple[bytes, bytes]],
+    error: ApiError,
+    request_id: str,
+) -> None:
+    """Log a request that was refused before the application saw it; `headers` are those so far."""
+    record = RequestRecord(_keys(Headers(raw=headers)), error=error.reason)
+    fields = {"request_id": request_id, **record.fields()}
+    _write(logging.INFO, method, _path(path, record.secrets), error.status, fields)
+
+
 class _Watched:
     """The way out of one response, and what has gone over it."""
 
@@ -176,22 +190,18 @@ def _log(scope: Scope, record: RequestRecord, wire: _Watched, seconds: float) ->
     if not wire.complete and wire.status != _CLIENT_LEFT and record.finish is None:
         record.finish = "abort"
     poll = scope["method"] == "HEAD" or scope["path"] in _POLLS
-    parts = {
-        "method": scope["method"],
-        "path": _path(scope["path"], record.secrets),
-        "status": wire.status,
+    fields = {
+        "seconds": round(seconds, 3),
+        "request_id": scope.get("request_id"),
+        **record.fields(),
     }
-    logger.log(
-        # Probes come every few seconds: a night's log would be theirs.
-        logging.DEBUG if poll and wire.status == 200 else logging.INFO,
-        "%s %s %d",
-        *parts.values(),
-        extra={
-            "parts": parts,
-            "fields": {
-                "seconds": round(seconds, 3),
-                "request_id": scope.get("request_id"),
-                **record.fields(),
-            },
-        },
-    )
+    # Probes come every few seconds: a night's log would be theirs.
+    level = logging.DEBUG if poll and wire.status == 200 else logging.INFO
+    _write(level, scope["method"], _path(scope["path"], record.secrets), wire.status, fields)
+
+
+def _write(level: int, method: str, path: str, status: int, fields: dict[str, Any]) -> None:
+    if logger.isEnabledFor(level):
+        parts = {"method": method, "path": path, "status": status}
+        extra = {"parts": parts, "fields": fields}
+        logger.log(level, "%s %s %d", *parts.values(), extra=extra)

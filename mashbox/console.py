@@ -18,9 +18,11 @@ from engine.messages import Ready
 
 logger = logging.getLogger("mashbox.console")
 
-_CURL = """  curl -s {url}/v1/chat/completions \\
+_CURL = """  curl -s {url}/v1/chat/completions \\{key}
     -H 'Content-Type: application/json' \\
     -d '{{"messages": [{{"role": "user", "content": "Name three planets."}}]}}'"""
+_KEY = """
+    -H "Authorization: Bearer $MASHBOX_API_KEY" \\"""
 
 
 class Console:
@@ -75,8 +77,8 @@ class Console:
         if self._starting:
             self.progress(progress.stage, progress.done, progress.total)
 
-    def ready(self, address: tuple[Any, ...], engine: Engine) -> None:
-        """Say where the server is and how to call it."""
+    def ready(self, address: tuple[Any, ...], engine: Engine, keyed: bool = False) -> None:
+        """Say where the server is and how to call it, with a key if it is `keyed`."""
         self._end_start()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{host}:{address[1]}"
@@ -87,7 +89,7 @@ class Console:
             )
         self.line(f"ready in {time.monotonic() - self._started:.1f} s   {url}")
         if self._fancy:
-            self._rich.print(Text(f"\n{_CURL.format(url=url)}\n"))
+            self._rich.print(Text(f"\n{_CURL.format(url=url, key=_KEY if keyed else '')}\n"))
             self._rich.print(Text(f"  OpenAI base URL    {url}/v1\n  Ctrl+C to stop"))
 
     def stopping(self, running: int, seconds: float) -> None:

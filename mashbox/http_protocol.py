@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from handlers.errors import ApiError, bad_request
 from handlers.request_ids import id_headers, new_request_id
+from handlers.request_log import log_refusal
 
 MAX_TARGET_BYTES = 8 * 2**10
 MAX_HEAD_BYTES = 64 * 2**10
@@ -45,6 +46,7 @@ class LimitedHttp(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
         self._fault = _MALFORMED
         self._refused = False
         self._in_head = False
@@ -237,12 +239,15 @@ class LimitedHttp(HttpToolsProtocol):
         return self._in_body() and not self.cycle.response_started
 
     def _render(self, error: ApiError) -> bytes:
-        path = self.url.partition(b"?")[0].decode("latin-1")
+        path, request_id = self.url.partition(b"?")[0].decode("latin-1"), new_request_id()
+        # Without a target there was no method either, and the parser would name any.
+        method = self.parser.get_method().decode() if path else "-"
+        log_refusal(method, path or "-", self.headers, error, request_id)
         response = error.response_on(path)
         headers = [
             *self.server_state.default_headers,
             *response.raw_headers,
-            *id_headers(new_request_id(), path),
+            *id_headers(request_id, path),
             (b"connection", b"close"),
         ]
         lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)

@@ -113,9 +113,16 @@ class _Signals:
 
 
 async def serve(
-    app: ASGIApp, engine: Engine, sock: socket.socket, console: Console, drain_seconds: float
+    app: ASGIApp,
+    engine: Engine,
+    sock: socket.socket,
+    console: Console,
+    drain_seconds: float,
+    keyed: bool = False,
 ) -> None:
     """Serve until a signal, then let running answers end for `drain_seconds`.
+
+    `keyed` tells the console to say that callers need a key.
 
     Raises ModelError when the model cannot be loaded.
     """
@@ -125,7 +132,7 @@ async def serve(
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         if await _load(engine, console, signals.stop):
-            console.ready(sock.getsockname(), engine)
+            console.ready(sock.getsockname(), engine, keyed)
             await signals.stop.wait()
         console.stopping(engine.health().running, drain_seconds)
         await engine.drain(drain_seconds)

@@ -80,7 +80,7 @@ def start(console: Console, name: str | None, server: ServerOptions, options: Mo
         engine = Engine(config)
         app = create_app(engine, host_names(server.host, server.allowed_hosts), tenants)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(app, engine, sock, console, server.drain))
+            runner.run(serve(app, engine, sock, console, server.drain, bool(tenants)))
     except ModelError as error:
         raise StartError(str(error)) from None
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from engine.answer import Answer
 from engine.detokenizer import IncrementalDetokenizer
 from engine.dispatcher import Dispatcher
+from engine.errors import WorkerFailed
 from engine.generation import Generation
 from engine.messages import Submit
 from engine.request import SamplingParams
@@ -282,3 +285,16 @@ def test_it_has_work_while_the_worker_has_a_request() -> None:
     assert stage.dispatcher.has_work
     stage.dispatcher.leave(a)
     assert not stage.dispatcher.has_work
+
+
+def test_a_request_that_the_worker_dies_of_taking_is_sent_twice_at_most() -> None:
+    stage = Stage()
+    a, b = stage.enter("a", "b")
+    stage.run(a)
+    assert stage.die() == [a]
+    stage.dispatcher.leave(a)
+    stage.dispatcher.open()
+    assert stage.sent == ["a", "b", "b"]
+    assert stage.die() == [b]
+    with pytest.raises(WorkerFailed):
+        b.retry(WorkerFailed("it died"))

@@ -173,15 +173,20 @@ def test_growth_is_the_largest_file_below(tmp_path: Path) -> None:
     assert fetch._grown(tmp_path) == 70
 
 
-def test_scratch_of_a_killed_process_is_removed_after_a_day(tmp_path: Path) -> None:
+def test_scratch_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not(
+    tmp_path: Path,
+) -> None:
     old, young = tmp_path / ".part-old", tmp_path / ".part-young"
     old.mkdir()
     young.mkdir()
-    os.utime(old, (time.time() - 100_000,) * 2)
-    with scratch_dir(tmp_path) as scratch:
-        assert scratch.is_dir()
-        assert not old.exists()
-        assert young.exists()
+    os.utime(old, (time.time() - 100,) * 2)
+    with scratch_dir(tmp_path) as busy:
+        os.utime(busy, (time.time() - 100,) * 2)
+        with scratch_dir(tmp_path) as scratch:
+            assert scratch.is_dir()
+            assert not old.exists()
+            assert young.exists()
+            assert busy.exists()
     assert not scratch.exists()
 
 

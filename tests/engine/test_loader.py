@@ -182,6 +182,23 @@ def test_changed_gguf_is_converted_again(
     assert all((f / "done").exists() for f in folders)
 
 
+def test_conversions_that_nobody_used_for_long_are_removed_by_the_next_one(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "_convert", lambda path, target, *rest: (target / "done").touch())
+    path = write_gguf(tmp_path / "m.gguf")
+    header = read_header(path)
+    used = loader.converted(path, header, "float32", ignore)
+    unused = used.with_name("unused")
+    unused.mkdir()
+    for folder in (used, unused):
+        os.utime(folder, (1, 1))
+    assert loader.converted(path, header, "float32", ignore) == used
+    loader.converted(path, header, "bfloat16", ignore)
+    assert used.exists()
+    assert not unused.exists()
+
+
 def test_failed_conversion_says_why_and_leaves_nothing(tmp_path: Path, cache: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", {"tokenizer.ggml.pre": "bloom"})
     with pytest.raises(ModelError) as caught:

@@ -103,6 +103,7 @@ def test_a_lost_attempt_counts_its_tokens_but_the_request_waits_and_begins_once(
             asked.restart()
     stats.ended(asked, "stop", 116.0)
     assert stats.generation_tokens == 4
+    assert stats.cache_queries == asked.prompt_tokens
     assert stats.queue_time.cumulative()[-1] == 1
     assert stats.time_to_first_token.cumulative()[-1] == 1
     assert stats.decode_time.sum == 1.0

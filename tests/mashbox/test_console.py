@@ -83,3 +83,14 @@ def test_a_terminal_shows_the_curl_line(
     text = "\n".join(lines(capsys))
     assert "curl -s http://127.0.0.1:8000/v1/chat/completions" in text
     assert "OpenAI base URL    http://127.0.0.1:8000/v1" in text
+    assert "Authorization" not in text
+
+
+def test_a_keyed_server_s_curl_line_carries_a_key(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    Console().ready(("127.0.0.1", 8000), loaded_engine(), keyed=True)
+    text = "\n".join(lines(capsys))
+    assert 'completions \\\n    -H "Authorization: Bearer $MASHBOX_API_KEY" \\\n' in text

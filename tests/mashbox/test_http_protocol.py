@@ -68,6 +68,23 @@ async def test_what_cannot_be_a_request_is_refused_in_json(
     assert not caplog.records
 
 
+async def test_a_refusal_is_logged_under_the_id_that_the_client_got(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    key = b"Authorization: Bearer 0123456789abcdef\r\n"
+    large = (
+        b"GET /0123456789abcdef HTTP/1.1\r\n" + key + b"a: " + b"x" * MAX_HEAD_BYTES + b"\r\n\r\n"
+    )
+    caplog.set_level(logging.INFO, "mashbox.requests")
+    async with listening() as server:
+        _, headers, _ = parse(await server.ask(large))
+        await server.ask(b"\x16\x03\x01\x02\r\n\r\n")
+    known, unknown = caplog.records
+    assert known.getMessage() == "GET /[key] 431"
+    assert known.fields["request_id"] == headers["x-request-id"]  # type: ignore[attr-defined]
+    assert unknown.getMessage() == "- - 400"
+
+
 @pytest.mark.parametrize(
     "start", [b"GET /", b"GET / HTTP/1.1\r\na: ", CHUNKED + b"1;", CHUNKED + b"1\r\na\r\n0\r\na: "]
 )
