@@ -2,19 +2,21 @@
 
     OMP_NUM_THREADS=1 python -m bench.linears
 
-Prints processor milliseconds, the median of nine runs in turn, for numbers of rows.
+Prints milliseconds, the best of nine runs in turn, for numbers of rows. The best, as whatever else
+runs on the machine only adds to it.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
-from statistics import median
 
 import torch
 from torch import nn
 
 from engine.int8_linear import Int8Linear
+from engine.native_linear import NativeInt8Linear, native_int8
 from engine.packed_linear import PackedLinear
 
 ROWS = (1, 2, 4, 8, 16, 64, 256)
@@ -27,8 +29,10 @@ _SHAPES = (*_LAYER * _LAYERS, _HEAD)
 WAYS: dict[str, Callable[[nn.Linear], nn.Module]] = {
     "float32, F.linear": lambda linear: linear,
     "float32, packed": PackedLinear,
-    "int8": Int8Linear,
+    "int8, FBGEMM": Int8Linear,
 }
+if _native := native_int8():
+    WAYS["int8, native"] = functools.partial(NativeInt8Linear, _native)
 
 
 def main() -> None:
@@ -44,17 +48,17 @@ def main() -> None:
 
 @torch.inference_mode()
 def measure(ways: dict[str, list[nn.Module]], rows: int) -> dict[str, float]:
-    """Run each way in turn; gives its median processor milliseconds for `rows` rows."""
+    """Run each way in turn; gives its best milliseconds for `rows` rows."""
     inputs = [torch.randn(rows, width) for width, _ in _SHAPES]
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(_RUNS + 1):
         for name, modules in ways.items():
-            began = time.process_time()
+            began = time.perf_counter()
             for module, rows_in in zip(modules, inputs, strict=True):
                 module(rows_in)
-            times[name].append(1000 * (time.process_time() - began))
+            times[name].append(1000 * (time.perf_counter() - began))
     # The first run of each prepares its kernels.
-    return {name: median(taken[1:]) for name, taken in times.items()}
+    return {name: min(taken[1:]) for name, taken in times.items()}
 
 
 if __name__ == "__main__":

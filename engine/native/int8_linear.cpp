@@ -162,6 +162,30 @@ void round_row(const Int8Layer &layer, const float *row, int64_t index, Rounded 
     for (int64_t g = 0; g < to.groups; g++) to.peaks[index * to.groups + g] *= norm;
 }
 
+// Writes some outputs of a row, from output `at` on, as far as there are any.
+void write(const Int8Layer &layer, Floats results, int64_t at, float *row) {
+    const int64_t bytes = std::clamp<int64_t>(4 * (layer.outputs - at), 0, sizeof(Floats));
+    if (layer.bias) results += read<Floats>(layer.bias + at, bytes);
+    if (layer.adds) results += read<Floats>(row + at, bytes);
+    memcpy(row + at, &results, bytes);
+}
+
+// Adds the products of inputs `[4 * begin, 4 * end)`.
+template <int rows>
+inline void add_products(const uint8_t *weights, const int8_t *inputs, int64_t begin, int64_t end,
+                         Ints (&sums)[rows][2]) {
+    for (int64_t k = begin; k < end; k++) {
+        const Ints low = load(weights + k * 4 * kPanel);
+        const Ints high = load(weights + k * 4 * kPanel + 4 * kLanes);
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++) {
+            const Ints x = all(read<int32_t>(inputs + (k * rows + r) * 4));
+            sums[r][0] = dot(sums[r][0], low, x);
+            sums[r][1] = dot(sums[r][1], high, x);
+        }
+    }
+}
+
 // A tile of `rows` rows times one panel of weights.
 template <int rows, bool grouped>
 void multiply(const Int8Layer &layer, const Rounded &from, int64_t tile, int64_t panel, float *out) {
@@ -178,16 +202,7 @@ void multiply(const Int8Layer &layer, const Rounded &from, int64_t tile, int64_t
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = all(starts[r * from.groups + g]);
         const int64_t end = grouped ? std::min((g + 1) * layer.group / 4, steps) : steps;
-        for (int64_t k = g * layer.group / 4; k < end; k++) {
-            const Ints low = load(weights + k * 4 * kPanel);
-            const Ints high = load(weights + k * 4 * kPanel + 4 * kLanes);
-#pragma GCC unroll 16
-            for (int r = 0; r < rows; r++) {
-                const Ints x = all(read<int32_t>(inputs + (k * rows + r) * 4));
-                sums[r][0] = dot(sums[r][0], low, x);
-                sums[r][1] = dot(sums[r][1], high, x);
-            }
-        }
+        add_products<rows>(weights, inputs, g * layer.group / 4, end, sums);
 #pragma GCC unroll 2
         for (int v = 0; v < 2; v++) {
             const Floats scale = read<Floats>(scales + v * kLanes, bytes - v * 4 * kLanes);
@@ -200,16 +215,8 @@ void multiply(const Int8Layer &layer, const Rounded &from, int64_t tile, int64_t
     }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-        for (int v = 0; v < 2; v++) {
-            const int64_t place = panel * kPanel + v * kLanes;
-            const int64_t there = std::clamp<int64_t>(bytes - v * 4 * kLanes, 0, sizeof(Floats));
-            float *to = out + (first + r) * layer.outputs + place;
-            Floats y = results[r][v];
-            if (layer.bias) y += read<Floats>(layer.bias + place, there);
-            if (layer.adds) y += read<Floats>(to, there);
-            memcpy(to, &y, there);
-        }
+        for (int v = 0; v < 2; v++)
+            write(layer, results[r][v], panel * kPanel + v * kLanes, out + (first + r) * layer.outputs);
 }
 
 // Calls multiply for the number of rows that the tile has.
