@@ -14,7 +14,7 @@ from __future__ import annotations
 # Smaller chunks would read all weights for next to nothing, and save no memory to speak of.
 SMALLEST_CHUNK = 8
 # Chunks grow by this much, so that few sizes occur.
-_GRAIN = 8
+_GRAIN = 4
 _PACE = 3
 _WEIGHT = 0.25
 # Until a step without a prompt was seen, it is taken to cost as much as this many tokens of one.

@@ -28,7 +28,7 @@ def test_a_prompt_that_is_alone_is_computed_in_full_chunks() -> None:
 
 def test_a_step_with_a_prompt_takes_up_to_three_times_as_long_as_one_without() -> None:
     chunk = settled().beside(1)
-    assert seconds(chunk, 1) <= 3 * DECODE < seconds(chunk + 8, 1)
+    assert seconds(chunk, 1) <= 3 * DECODE < seconds(chunk + 4, 1)
 
 
 def test_a_machine_that_is_slow_at_prompts_still_computes_the_smallest_chunk() -> None:
@@ -49,7 +49,9 @@ def test_before_anything_was_measured_a_chunk_beside_answers_is_small() -> None:
     assert ChunkSize(256).beside(3) == 32
 
 
-@pytest.mark.parametrize(("decoded", "expected"), [(1, 96), (2, 96), (4, 200), (5, 200), (16, 200)])
+@pytest.mark.parametrize(
+    ("decoded", "expected"), [(1, 100), (2, 100), (4, 200), (5, 200), (16, 200)]
+)
 def test_decoding_more_tokens_is_measured_apart(decoded: int, expected: int) -> None:
     size = ChunkSize(256)
     size.learn(200, 0, 0.2)
@@ -65,7 +67,7 @@ def test_a_slow_step_is_soon_forgotten() -> None:
     assert size.beside(1) > usual
     for _ in range(20):
         size.learn(0, 1, DECODE)
-    assert size.beside(1) == usual
+    assert abs(size.beside(1) - usual) <= 4
 
 
 def test_a_step_of_no_time_at_all_is_no_matter() -> None:
