@@ -55,6 +55,7 @@ class ChatTemplate:
     The template runs in transformers' sandbox, compiled once. It comes with the model and clients
     cannot send one, so its running time is not bounded beyond the sandbox's limit on ranges.
     Tools that it knows nothing of are taught and rendered as text, in the spelling of `format`.
+    `opening` is the id of the control token that begins an answer, and most often every message.
     Raises ModelError, naming the line, when it has a syntax error.
     """
 
@@ -70,6 +71,7 @@ class ChatTemplate:
             self._template, lambda messages, tools: self._rendered(messages, {"tools": tools})
         )
         self._messages = TemplateMessages(self._traits, format.calls, self._control.mask)
+        self.opening = self._find_opening()
 
     @property
     def knows_tools(self) -> bool:
@@ -110,6 +112,24 @@ class ChatTemplate:
 
     def _ends_thinking(self, text: str) -> bool:
         return self._reasoning is not None and text.rstrip().endswith(self._reasoning.open)
+
+    def _find_opening(self) -> int | None:
+        def render(asks: bool) -> str:
+            text: str = render_jinja_template(
+                [[{"role": "user", "content": "probe"}]],
+                chat_template=self._template,
+                add_generation_prompt=asks,
+                **self._special_tokens,
+            )[0][0]
+            return text
+
+        try:
+            added = render(asks=True).removeprefix(render(asks=False))
+        except Exception:  # a template can raise anything
+            return None
+        first = max(filter(added.startswith, self._control.contents), key=len, default="")
+        ids = self._tokenizer.encode([Segment(first, control=True)], 2).ids
+        return ids[0] if len(ids) == 1 else None
 
     def _check(self) -> None:
         try:

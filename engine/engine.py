@@ -160,6 +160,7 @@ class Engine:
             constraint=prepared.constraint,
             thinking=prepared.thinking,
             tenant=request.tenant,
+            opening=prepared.opening,
         )
 
     def _require_ready(self) -> TextSide:

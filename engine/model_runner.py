@@ -32,6 +32,7 @@ class TransformersRunner:
         self._device = model.device
         self.vocab_size: int = model.config.get_text_config(decoder=True).vocab_size
         self._sampler = Sampler(config.slots, self.vocab_size, model.device)
+        self._routed_layers = _count_experts(model)
         self.forward = choose_forward(model, config)
 
     @torch.inference_mode()
@@ -133,6 +134,7 @@ class TransformersRunner:
             dtype="int8" if is_int8 else loaded.dtype,
             runtime=self.runtime(),
             keeps_prompts=self.movable,
+            routed_layers=self._routed_layers,
         )
 
     def runtime(self) -> dict[str, str]:
@@ -203,6 +205,11 @@ def _masks(sequences: Sequence[TokenSequence]) -> dict[int, Mask]:
     constraints = [(row, s.constraint) for row, s in enumerate(sequences) if s.constraint]
     masks = [(row, constraint.mask()) for row, constraint in constraints]
     return {row: mask for row, mask in masks if mask is not None}
+
+
+def _count_experts(model: PreTrainedModel) -> int:
+    """Count the modules that hold a layer's routed experts."""
+    return sum(type(module).__name__.endswith("Experts") for module in model.modules())
 
 
 def use_threads(threads: int) -> None:

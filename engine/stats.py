@@ -89,6 +89,7 @@ class EngineStats:
         self.cache_queries = 0
         self.cache_hits = 0
         self.host_cache_bytes = 0
+        self.state_point_bytes = 0
         self._host_cache_evictions = 0
         self._evictions_of_past_workers = 0
         self.time_to_first_token = Histogram(_FIRST_TOKEN_S)
@@ -115,7 +116,8 @@ class EngineStats:
 
     def host_cache(self, use: HostCacheUse) -> None:
         """What the worker's prompt cache holds in host memory now."""
-        self.host_cache_bytes = use.nbytes
+        self.host_cache_bytes = use.nbytes - use.point_bytes
+        self.state_point_bytes = use.point_bytes
         self._host_cache_evictions = use.evictions
 
     def worker_died(self) -> None:

@@ -24,12 +24,16 @@ _FRAME = 20
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """A prompt's ids, and what holds the answer; `in_reasoning` if it ends inside the thinking."""
+    """A prompt's ids, and what holds the answer; `in_reasoning` if it ends inside the thinking.
+
+    `opening` is the id that begins its messages.
+    """
 
     encoded: EncodedPrompt
     in_reasoning: bool = False
     constraint: Constraint | None = None
     thinking: ThinkingBudget | None = None
+    opening: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class TextSide:
                 self.format, self._with_care(prompt), encoded.in_reasoning, self.control
             ),
             build_thinking_budget(self.format, prompt, encoded.in_reasoning),
+            self.template.opening,
         )
 
     def _with_care(self, prompt: ChatPrompt) -> ChatPrompt:

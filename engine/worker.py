@@ -119,7 +119,7 @@ class Worker:
         # Sent before the step, which may be the last thing that this process does.
         if started := self._scheduler.take_started():
             host = self._scheduler.host_cache
-            use = HostCacheUse(host.nbytes, host.evictions)
+            use = HostCacheUse(host.nbytes, host.point_bytes, host.evictions)
             self._outbox.send(StepOutput(time.monotonic(), started, host_cache=use))
         begun = time.monotonic()
         try:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from engine.identity import Identity
 from engine.messages import Ready
-from generated.models import Health, Model
+from generated.models import Health, Model, RoutedExperts
 from handlers.metrics import ObservedEngine
 
 
@@ -29,10 +29,9 @@ def describe_health(engine: DescribedEngine) -> Health:
         status="ok" if now.ready else "loading",
         live_rows=now.running,
         waiting=now.waiting,
-        cache_bytes=engine.stats.host_cache_bytes,
+        cache_bytes=engine.stats.host_cache_bytes + engine.stats.state_point_bytes,
         host_cache_bytes=engine.stats.host_cache_bytes,
-        # No state is kept beside the slots and the host's blocks.
-        snapshot_bytes=0,
+        snapshot_bytes=engine.stats.state_point_bytes,
         host_cache_cap_bytes=_host_cache_cap(engine),
         host_cache_evictions=engine.stats.host_cache_evictions,
         cache_namespace=identity.cache_namespace if identity else None,
@@ -40,14 +39,22 @@ def describe_health(engine: DescribedEngine) -> Health:
         component_set_sha=identity.component_set_sha if identity else None,
         certification="none",
         compiles_after_ready=engine.stats.compiles_after_ready if engine.loaded else None,
-        # Only kernels of their own would have paths to tell of.
-        routed_experts=None,
+        routed_experts=_routed_experts(engine.loaded),
         worker_restarts=now.worker_restarts,
     )
     if now.worker_pid is not None:
         # The contract has no null here.
         health.worker_pid = now.worker_pid
     return health
+
+
+def _routed_experts(loaded: Ready | None) -> RoutedExperts | None:
+    if not loaded or not loaded.routed_layers:
+        return None
+    why = "There is no expert kernel of its own; the model's class computes them."
+    return RoutedExperts(
+        path="exact", kernel=None, sites={"exact": loaded.routed_layers}, exact_why=why
+    )
 
 
 def _host_cache_cap(engine: DescribedEngine) -> int:

@@ -177,10 +177,13 @@ async def test_the_fingerprints_outlive_the_worker(stage: Stage) -> None:
 async def test_the_prompt_cache_is_empty_after_a_fault_and_its_evictions_add_up(
     stage: Stage,
 ) -> None:
-    stage.workers[-1].say(StepOutput(1.0, (), host_cache=HostCacheUse(nbytes=100, evictions=3)))
+    stage.workers[-1].say(
+        StepOutput(1.0, (), host_cache=HostCacheUse(nbytes=130, point_bytes=30, evictions=3))
+    )
     await settle()
     stats = stage.engine.stats
     assert (stats.host_cache_bytes, stats.host_cache_evictions) == (100, 3)
+    assert stats.state_point_bytes == 30
     stage.workers[-1].die(-9, [])
     await settle()
     assert (stats.host_cache_bytes, stats.host_cache_evictions) == (0, 3)

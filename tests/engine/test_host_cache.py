@@ -131,3 +131,56 @@ def test_common_prefix_counts_the_equal_beginning() -> None:
         while expected < min(len(a), len(b)) and a[expected] == b[expected]:
             expected += 1
         assert common_prefix(a, tuple(b)) == expected
+
+
+def points(cache: HostCache, token_ids: list[int], tenant: str = "a") -> list[int]:
+    return [point.end for point in cache.points(tenant, token_ids)]
+
+
+def add_point(cache: HostCache, token_ids: list[int], size: int, tenant: str = "a") -> None:
+    cache.add_point(tenant, token_ids, lambda: memoryview(bytes(size)))
+
+
+def test_state_points_are_found_among_the_tokens_that_they_follow() -> None:
+    cache = HostCache(ROOM)
+    prompt = tokens(0, 3 * BLOCK)
+    for end in (5, BLOCK, BLOCK + 1, 2 * BLOCK + 9):
+        add_point(cache, prompt[:end], 7)
+    assert points(cache, prompt) == [5, BLOCK, BLOCK + 1, 2 * BLOCK + 9]
+    assert points(cache, prompt[: BLOCK + 1]) == [5, BLOCK, BLOCK + 1]
+    assert points(cache, prompt[:BLOCK]) == [5, BLOCK]
+    assert points(cache, [*prompt[:BLOCK], -1, -2]) == [5, BLOCK]
+    assert points(cache, [-1, *prompt[1:]]) == points(cache, []) == []
+    assert points(cache, prompt, tenant="b") == []
+    assert (cache.nbytes, cache.point_bytes) == (28, 28)
+    assert found(cache, prompt) == 0
+
+
+def test_a_state_point_is_saved_once_and_counted_until_it_goes() -> None:
+    cache = HostCache(2 * BLOCK * BYTES + 100)
+    prompt = tokens(0, BLOCK)
+    add_point(cache, prompt, 60)
+    add_point(cache, prompt, 61)
+    add(cache, prompt)
+    assert (cache.nbytes, cache.point_bytes) == (BLOCK * BYTES + 60, 60)
+    add(cache, tokens(5000, 2 * BLOCK))
+    assert (points(cache, prompt), cache.point_bytes, cache.evictions) == ([], 0, 2)
+
+
+def test_a_state_point_larger_than_the_cache_pushes_nothing_out() -> None:
+    cache = HostCache(BLOCK * BYTES)
+    prompt = tokens(0, BLOCK)
+    add(cache, prompt)
+    add_point(cache, prompt, BLOCK * BYTES + 1)
+    assert (found(cache, prompt), cache.evictions, cache.point_bytes) == (BLOCK, 0, 0)
+
+
+def test_a_long_conversation_s_early_state_points_go_before_those_of_its_last_messages() -> None:
+    cache = HostCache(ROOM)
+    prompt = tokens(0, 5 * BLOCK)
+    size = ROOM // 4
+    for count in (1, 2, 3, 4):
+        add_point(cache, prompt[: count * BLOCK], size)
+        points(cache, prompt)
+    add_point(cache, tokens(5000, BLOCK), size)
+    assert points(cache, prompt) == [2 * BLOCK, 3 * BLOCK, 4 * BLOCK]

@@ -11,11 +11,12 @@ from engine.batch import Batch, OutOfMemory, PrefillChunk, RequestFailed
 from engine.config import EngineConfig, ModelSource
 from engine.forward import LeanForward, SequenceForward, SlotForward
 from engine.hybrid_forward import HybridForward
-from engine.messages import Submit
+from engine.messages import Ready, Submit
 from engine.model_runner import TransformersRunner, use_threads
 from engine.request import SamplingParams
 from engine.scheduler import Scheduler
 from engine.slot import Sequence as TokenSequence
+from engine.slot import SequenceStatus
 from tests.engine.tiny_models import CONFIGS, VOCAB, generate, tiny_model
 
 LEAN = ["llama", "qwen2", "qwen3", "mistral"]
@@ -303,3 +304,39 @@ def test_tokens_that_find_no_memory_to_be_moved_raise_memory_error(
         runner.save(0, 0, 2)
     with pytest.raises(MemoryError):
         runner.load(0, 0, saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("llama", 0), ("qwen3_moe", 3), ("gpt_oss", 3), ("qwen3_5_moe", 3)]
+)
+def test_layers_with_routed_experts_are_counted(name: str, count: int) -> None:
+    loaded = Ready("", None, {}, (), 0, 4.5, device="", dtype="float32")
+    runner = TransformersRunner(tiny_model(name), config())
+    assert runner.describe(loaded).routed_layers == count
+
+
+@pytest.mark.parametrize("name", [*HYBRID, "gemma3", "gpt_oss", "qwen3_moe"])
+def test_requests_beside_cancelled_ones_are_answered_as_alone(name: str) -> None:
+    runner, settings = TransformersRunner(tiny_model(name), config(slots=3)), config(slots=3)
+    scheduler = Scheduler(settings, (), runner.vocab_size, runner)
+    requests, model = mixed_requests(SamplingParams(), count=9), tiny_model(name)
+    got: dict[str, list[int]] = {request.request_id: [] for request in requests}
+    for request in requests:
+        scheduler.submit(request)
+    steps, cancelled = 0, []
+    while scheduler.has_work:
+        batch = scheduler.schedule(0.0)
+        for output in scheduler.postprocess(batch, runner.run(batch)):
+            got[output.request_id] += output.token_ids
+        steps += 1
+        # Each third request goes: in the middle of its prompt, or of its answer.
+        for sequence in batch.sequences:
+            if int(sequence.request_id) % 3 == 0 and steps % 4 == 0:
+                scheduler.cancel(sequence.request_id)
+                cancelled.append(sequence.status)
+    assert {SequenceStatus.PREFILL, SequenceStatus.DECODE} <= set(cancelled)
+    for request in requests:
+        expected = generate(model, list(request.prompt_ids), request.max_tokens)
+        answer = got[request.request_id]
+        assert answer == expected[: len(answer)]
+        assert int(request.request_id) % 3 == 0 or answer == expected

@@ -51,6 +51,23 @@ def test_budget_goes_with_the_prompt() -> None:
     assert prepared.thinking == ThinkingBudget(9, "<think>", "</think>")
 
 
+TURNS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+ASKING = "{% if add_generation_prompt %}<|im_start|>assistant\n<think>{% endif %}"
+
+
+def test_the_token_that_begins_a_message_goes_with_a_conversation() -> None:
+    side = text_side(TURNS + ASKING)
+    prepared = side.prepare(prompt(ToolChoice(), ()), 4000)
+    assert prepared.opening == prepared.encoded.ids[0]
+    assert prepared.encoded.ids.count(prepared.opening) == 2
+    assert side.prepare(TextPrompt("hello"), 4000).opening is None
+
+
+@pytest.mark.parametrize("template", [PLAIN, TURNS, "{{ raise_exception('no') }}"])
+def test_templates_that_do_not_open_the_answer_have_no_such_token(template: str) -> None:
+    assert text_side(template).template.opening is None
+
+
 def test_plain_text_is_neither_held_nor_capped() -> None:
     prepared = text_side(KNOWING).prepare(TextPrompt("hello"), 4000)
     assert prepared.constraint is None

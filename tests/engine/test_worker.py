@@ -184,7 +184,7 @@ def test_what_the_prompt_cache_holds_is_told_when_a_request_begins() -> None:
     requests = [submit(name, 3) for name in "abc"]
     outbox = serve(ScriptedRunner(), requests, last="c", config=small)
     told = [m.host_cache for m in outbox.messages if isinstance(m, StepOutput) and m.host_cache]
-    assert told == [HostCacheUse(0, 0), HostCacheUse(4, 0), HostCacheUse(4, 1)]
+    assert told == [HostCacheUse(), HostCacheUse(4), HostCacheUse(4, evictions=1)]
 
 
 def test_that_a_request_begins_is_told_before_its_first_step() -> None:

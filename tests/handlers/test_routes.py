@@ -79,13 +79,14 @@ def caching(keeps_prompts: bool) -> ScriptedEngine:
     engine = ScriptedEngine()
     engine.config = replace(engine.config, cache_ram=3 * 2**20)
     engine.loaded = replace(LOADED, keeps_prompts=keeps_prompts)
-    engine.stats.host_cache(HostCacheUse(nbytes=1000, evictions=7))
+    engine.stats.host_cache(HostCacheUse(nbytes=1000, point_bytes=300, evictions=7))
     return engine
 
 
 async def test_health_and_model_tell_of_the_prompt_cache() -> None:
     health = (await get("/health", caching(True))).json()
-    assert (health["cache_bytes"], health["host_cache_bytes"]) == (1000, 1000)
+    assert (health["cache_bytes"], health["host_cache_bytes"]) == (1000, 700)
+    assert health["snapshot_bytes"] == 300
     assert (health["host_cache_cap_bytes"], health["host_cache_evictions"]) == (3 * 2**20, 7)
     assert (await get("/v1/models", caching(True))).json()["data"][0]["cache_ram_mib"] == 3
 
@@ -93,6 +94,19 @@ async def test_health_and_model_tell_of_the_prompt_cache() -> None:
 async def test_a_model_whose_prompts_cannot_be_kept_has_no_room_for_them() -> None:
     assert (await get("/health", caching(False))).json()["host_cache_cap_bytes"] == 0
     assert (await get("/v1/models", caching(False))).json()["data"][0]["cache_ram_mib"] == 0
+
+
+async def test_health_tells_how_routed_experts_are_computed() -> None:
+    engine = ScriptedEngine()
+    engine.loaded = replace(LOADED, routed_layers=24)
+    health = (await get("/health", engine)).json()
+    schema("Health").validate(health)
+    assert health["routed_experts"] == {
+        "path": "exact",
+        "kernel": None,
+        "sites": {"exact": 24},
+        "exact_why": "There is no expert kernel of its own; the model's class computes them.",
+    }
 
 
 async def test_health_while_loading_is_503() -> None:
