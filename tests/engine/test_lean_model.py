@@ -150,14 +150,13 @@ WIDE = {
 
 
 @needs_native
-@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("store", [PlainFormat, pytest.param(Int8Format, marks=needs_int8)])
 @pytest.mark.parametrize(
-    ("name", "changes"),
+    ("name", "changes", "threads"),
     [
-        ("llama", {**WIDE, "head_dim": 24}),
-        ("qwen3", {**WIDE, "head_dim": 80}),
-        ("mistral", {**WIDE, "head_dim": 16, "sliding_window": 40}),
+        ("llama", {**WIDE, "head_dim": 24}, 2),
+        ("qwen3", {**WIDE, "head_dim": 80}, 1),
+        ("mistral", {**WIDE, "head_dim": 16, "sliding_window": 40}, 1),
     ],
 )
 @torch.inference_mode()

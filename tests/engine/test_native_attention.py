@@ -61,7 +61,7 @@ def native(heads: Heads) -> NativeAttention:
     return NativeAttention(heads, library)
 
 
-@pytest.fixture(autouse=True, params=[1, 2])
+@pytest.fixture(params=[1, 2])
 def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
@@ -107,6 +107,7 @@ def test_it_attends_as_torch_does(
     ],
     ids=["grouped", "normed", "windowed", "short"],
 )
+@pytest.mark.usefixtures("threads")
 def test_token_has_the_same_bits_in_any_chunk_and_batch(case: Layer) -> None:
     attention, whole = native(case.heads), case.cache()
     expected = case.run(attention, whole, [range(CTX)] * SLOTS)
