@@ -66,7 +66,8 @@ class Talks:
 
     def submits(self, picked: list[int]) -> list[Submit]:
         return [
-            Submit(str(n), tuple(self.talks[n]), 4 + n, GREEDY, tenant="ab"[n % 2]) for n in picked
+            Submit(str(n), tuple(self.talks[n]), 4 + n, GREEDY, tenant="ab"[n % 2], opening=5)
+            for n in picked
         ]
 
 
