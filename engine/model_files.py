@@ -17,9 +17,8 @@ from engine.gguf_header import GgufHeader, Value, read_gguf_header
 _PASS = "Pass a folder with config.json and *.safetensors, or a .gguf file."
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
-# The worker without weights and cache: Python, torch and transformers (250 MB), tokenizer,
-# allocator and buffers; measured 390 MB with SmolLM2.
-_WORKER_BYTES = 400_000_000
+# The worker without weights and cache: Python, torch, transformers, tokenizer (SmolLM2: 425 MB).
+_WORKER_BYTES = 430_000_000
 _JSON_LIMIT = 100 << 20
 # What taking apart a safetensors header that is none may raise.
 _BROKEN = (
@@ -35,6 +34,7 @@ _NO_DECODERS = (
     "t5encoder",
     "wavtokenizer",
 )
+_HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 _DECODERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
@@ -43,8 +43,8 @@ class ModelHeader:
     """A model's shape: what the context limit and the memory estimate need.
 
     `cache_layers` are the layers that keep keys and values: all but linear (recurrent) ones.
-    `kv_heads` and `head_dim` are the largest of any layer, `weight_file_bytes` and
-    `bits_per_weight` those of the weights as they lie on disk.
+    `kv_heads` and `head_dim` are the largest of any layer; `embedding` are the weights of the
+    token embedding, which `is_tied` to the head where the files have it once for both.
     """
 
     architecture: str
@@ -54,17 +54,16 @@ class ModelHeader:
     head_dim: int
     vocab_size: int
     parameters: int
-    weight_file_bytes: int
-
-    @property
-    def bits_per_weight(self) -> float:
-        """Return the average bits of one weight in the file."""
-        return self.weight_file_bytes * 8 / self.parameters
+    embedding: int
+    is_tied: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Bytes a worker needs: weights, cache of all slots, and everything else."""
+    """Bytes of a worker at its peak: weights, cache of all slots, and everything else.
+
+    On the CPU the cache takes memory as it fills; this is with all slots full.
+    """
 
     weights_bytes: int
     cache_bytes: int
@@ -96,20 +95,25 @@ def read_header(path: Path) -> ModelHeader:
     return header
 
 
-def estimate_memory(header: ModelHeader, ctx: int, slots: int, dtype: str) -> MemoryEstimate:
-    """Estimate the worker's memory for `slots` slots of `ctx` tokens; "auto" counts as float32.
+def estimate_memory(
+    header: ModelHeader, dtype: str, quant: str, ctx: int, slots: int
+) -> MemoryEstimate:
+    """Estimate the worker's memory for `slots` slots of `ctx` tokens; "auto" counts as float32,
+    and for `quant` as none.
 
     The cache counts sliding-window layers as full ones and leaves out linear layers' constant
     state. Keys and values: 2 x layers x heads x head size x bytes a token.
     """
     width = DTYPE_BYTES.get(dtype, 4)
     token = 2 * header.cache_layers * header.kv_heads * header.head_dim * width
-    chunk_logits = PREFILL_CHUNK * header.vocab_size * 4
-    return MemoryEstimate(
-        weights_bytes=header.parameters * width,
-        cache_bytes=token * ctx * slots,
-        overhead_bytes=_WORKER_BYTES + chunk_logits,
-    )
+    # Embedding and head are laid out differently, so tied ones are stored twice.
+    stored = header.parameters + header.embedding * header.is_tied
+    weights, cache = stored * (1 if quant == "int8" else width), token * ctx * slots
+    # While loading the class runs once on the mapped file; then weights are laid out anew, the
+    # head, the largest, last.
+    loading = max(header.parameters * width, weights + header.embedding * width)
+    steps = PREFILL_CHUNK * header.vocab_size * 4
+    return MemoryEstimate(weights, cache, _WORKER_BYTES + max(loading - weights - cache, steps))
 
 
 class _FieldError(Exception):
@@ -144,7 +148,8 @@ def _read_gguf(path: Path) -> ModelHeader:
         head_dim=_whole(get("attention.key_length") or hidden // heads, "attention.key_length"),
         vocab_size=_whole(vocab, "vocab_size"),
         parameters=sum(t.weights for t in gguf.tensors),
-        weight_file_bytes=sum(t.nbytes for t in gguf.tensors),
+        embedding=hidden * _whole(vocab, "vocab_size"),
+        is_tied=all(t.name != "output.weight" for t in gguf.tensors),
     )
 
 
@@ -187,11 +192,11 @@ def _read_folder(path: Path) -> ModelHeader:
         raise _FieldError("its architectures are not a list")
     _check_decoder(path, str(names[0]), "architectures" in config)
     text = _text_config(config)
-    sizes = [_safetensors_size(file) for file in weights]
-    return _folder_header(str(names[0]), text, sizes)
+    tensors = [tensor for file in weights for tensor in _safetensors(file).items()]
+    return _folder_header(str(names[0]), text, dict(tensors))
 
 
-def _folder_header(name: str, text: dict[str, Any], sizes: list[tuple[int, int]]) -> ModelHeader:
+def _folder_header(name: str, text: dict[str, Any], tensors: dict[str, int]) -> ModelHeader:
     layers = _field(text, "num_hidden_layers", "n_layer", "num_layers")
     hidden = _field(text, "hidden_size", "n_embd", "d_model")
     heads = _field(text, "num_attention_heads", "n_head", "num_heads")
@@ -202,8 +207,9 @@ def _folder_header(name: str, text: dict[str, Any], sizes: list[tuple[int, int]]
         kv_heads=_whole(text.get("num_key_value_heads") or heads, "num_key_value_heads"),
         head_dim=_whole(text.get("head_dim") or hidden // heads, "head_dim"),
         vocab_size=_field(text, "vocab_size"),
-        parameters=sum(weights for weights, _ in sizes),
-        weight_file_bytes=sum(nbytes for _, nbytes in sizes),
+        parameters=sum(tensors.values()),
+        embedding=hidden * _field(text, "vocab_size"),
+        is_tied=not any(name.endswith(_HEADS) for name in tensors),
     )
 
 
@@ -277,8 +283,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def _safetensors_size(path: Path) -> tuple[int, int]:
-    """Return the number of weights and their bytes, from the header of a safetensors file."""
+def _safetensors(path: Path) -> dict[str, int]:
+    """Return how many weights each tensor has, from the header of a safetensors file."""
     try:
         with path.open("rb") as file:
             start = file.read(8)
@@ -287,14 +293,14 @@ def _safetensors_size(path: Path) -> tuple[int, int]:
                 raise ValueError("header too large")
             tensors = json.loads(file.read(length))
         tensors.pop("__metadata__", None)
-        weights = sum(prod(map(int, t["shape"])) for t in tensors.values())
+        weights = {name: prod(map(int, t["shape"])) for name, t in tensors.items()}
         data = max((int(t["data_offsets"][1]) for t in tensors.values()), default=0)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from error
     except _BROKEN as error:
         raise ModelError(f"{path} is not a safetensors file. Download it again.") from error
     _check_size(path, 8 + length + data)
-    return weights, data
+    return weights
 
 
 def _check_size(path: Path, expected: int) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
 from engine.errors import ModelError
-from engine.model_files import ModelHeader, estimate_memory
+from engine.model_files import MemoryEstimate
+
+# What so many tokens in so many slots take.
+Need = Callable[[int, int], MemoryEstimate]
 
 _CTX_STEP = 256
 # Bytes; far more than the conversations of a few people at a time need.
@@ -64,38 +68,38 @@ def choose_cache_ram(wanted: int | None, model_bytes: int) -> int:
 
 
 def choose_ctx(
-    name: str, header: ModelHeader, wanted: int | None, slots: int, dtype: str, free: int | None
+    name: str, longest: int, wanted: int | None, slots: int, need: Need, free: int | None
 ) -> int:
     """Give the context length to run: the wanted one, or the largest that fits.
 
-    Raises ModelError, with advice, when the wanted one is beyond the model or does not fit.
+    `longest` is the model's own maximum. Raises ModelError, with advice, when the wanted one is
+    beyond it or does not fit.
     """
-    if wanted is not None and wanted > header.max_context:
+    if wanted is not None and wanted > longest:
         raise ModelError(
-            f"{name} has a context of at most {header.max_context} tokens. "
-            f"Pass --ctx {header.max_context} or less."
+            f"{name} has a context of at most {longest} tokens. Pass --ctx {longest} or less."
         )
     if free is None:
-        return wanted or header.max_context
-    ctx = wanted or _largest(header, slots, dtype, free)
-    if not ctx or estimate_memory(header, ctx, slots, dtype).total_bytes > free:
-        raise ModelError(_does_not_fit(name, header, ctx or _CTX_STEP, slots, dtype, free))
+        return wanted or longest
+    ctx = wanted or _largest(longest, slots, need, free)
+    if not ctx or need(ctx, slots).total_bytes > free:
+        raise ModelError(_does_not_fit(name, longest, ctx or _CTX_STEP, slots, need, free))
     return ctx
 
 
-def _largest(header: ModelHeader, slots: int, dtype: str, free: int) -> int:
+def _largest(longest: int, slots: int, need: Need, free: int) -> int:
     """The largest context whose estimate fits `free`, in whole steps unless it is the maximum."""
-    if estimate_memory(header, header.max_context, slots, dtype).total_bytes <= free:
-        return header.max_context
-    fixed = estimate_memory(header, 0, slots, dtype).total_bytes
-    step = estimate_memory(header, _CTX_STEP, slots, dtype).cache_bytes
-    return max(0, (free - fixed) // step) * _CTX_STEP
+    most = need(longest, slots)
+    if most.total_bytes <= free:
+        return longest
+    left = free - (most.total_bytes - most.cache_bytes)
+    steps = max(0, left // need(_CTX_STEP, slots).cache_bytes)
+    # Loading may need more than what is left for so short a context.
+    return steps * _CTX_STEP if need(steps * _CTX_STEP, slots).total_bytes <= free else 0
 
 
-def _does_not_fit(
-    name: str, header: ModelHeader, ctx: int, slots: int, dtype: str, free: int
-) -> str:
-    estimate = estimate_memory(header, ctx, slots, dtype)
+def _does_not_fit(name: str, longest: int, ctx: int, slots: int, need: Need, free: int) -> str:
+    estimate = need(ctx, slots)
     cache = _gb(estimate.cache_bytes)
     text = (
         f"{name} needs about {_gb(estimate.total_bytes)} GB (weights "
@@ -103,8 +107,8 @@ def _does_not_fit(
         f"{_gb(free)} GB is free."
     )
     for fewer in range(slots, 0, -1):
-        if fit := _largest(header, fewer, dtype, free):
-            needs = _gb(estimate_memory(header, fit, fewer, dtype).total_bytes)
+        if fit := _largest(longest, fewer, need, free):
+            needs = _gb(need(fit, fewer).total_bytes)
             slots_advice = "" if fewer == slots else f" --slots {fewer}"
             return f"{text} Try --ctx {min(fit, ctx)}{slots_advice} (needs {needs} GB)."
     return f"{text} Take a smaller model."

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -122,9 +123,10 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     console.clear()
     header = read_header(source.path)
     free = free_bytes(options.device)
-    ctx = choose_ctx(source.id, header, options.ctx, options.slots, options.dtype, free)
+    need = partial(estimate_memory, header, options.dtype, options.quant)
+    ctx = choose_ctx(source.id, header.max_context, options.ctx, options.slots, need, free)
     console.line(f"mashbox {__version__}   {source.id}   {options.slots} slots × {ctx} tokens")
-    estimate = estimate_memory(header, ctx, options.slots, options.dtype).total_bytes
+    estimate = need(ctx, options.slots).total_bytes
     return EngineConfig(
         model=source,
         ctx=ctx,

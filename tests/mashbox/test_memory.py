@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,16 +22,20 @@ HEADER = ModelHeader(
     head_dim=50,
     vocab_size=1000,
     parameters=10**9,
-    weight_file_bytes=2 * 10**9,
+    embedding=50_000,
+    is_tied=False,
 )
 
 
+NEED = partial(estimate_memory, HEADER, "float32", "none")
+
+
 def needs(ctx: int, slots: int = 4) -> int:
-    return estimate_memory(HEADER, ctx, slots, "float32").total_bytes
+    return NEED(ctx, slots).total_bytes
 
 
 def choose(wanted: int | None, free: int | None, slots: int = 4) -> int:
-    return choose_ctx("big", HEADER, wanted, slots, "float32", free)
+    return choose_ctx("big", HEADER.max_context, wanted, slots, NEED, free)
 
 
 def test_without_a_wish_the_models_maximum_is_taken_where_it_fits() -> None:
@@ -40,6 +46,14 @@ def test_without_a_wish_the_models_maximum_is_taken_where_it_fits() -> None:
 def test_without_a_wish_less_memory_gives_the_longest_context_that_fits() -> None:
     assert choose(None, needs(32768) - 1) == 32768 - 256
     assert choose(None, needs(5000)) == 4864
+
+
+def test_what_loading_takes_counts_however_short_the_context() -> None:
+    need = partial(estimate_memory, replace(HEADER, embedding=10**9), "float32", "none")
+    enough = need(256, 4).total_bytes
+    assert choose_ctx("big", 32768, 256, 4, need, enough) == 256
+    with pytest.raises(ModelError, match="Take a smaller model"):
+        choose_ctx("big", 32768, None, 4, need, enough - 1)
 
 
 def test_a_wish_that_fits_is_taken_as_it_is() -> None:
@@ -57,7 +71,7 @@ def test_a_wish_that_does_not_fit_says_what_is_needed_and_what_would_fit() -> No
     with pytest.raises(ModelError) as refusal:
         choose(32768, needs(8192))
     assert str(refusal.value) == (
-        "big needs about 5.4 GB (weights 4.0, cache 4 × 32768 tokens 1.0); 4.7 GB is free. "
+        "big needs about 5.5 GB (weights 4.0, cache 4 × 32768 tokens 1.0); 4.7 GB is free. "
         "Try --ctx 8192 (needs 4.7 GB)."
     )
 
