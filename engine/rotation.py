@@ -14,14 +14,18 @@ from torch import nn
 _ROWS = 4096
 
 
-def rotate(rows: torch.Tensor) -> torch.Tensor:
-    """Multiply `[n, dim]` by an orthogonal `[dim, dim]`: random signs, then a Hartley transform."""
+def rotate(rows: torch.Tensor, scale: torch.Tensor | float = 1) -> torch.Tensor:
+    """Multiply `[n, dim]` by `scale` `[dim]`, then by an orthogonal `[dim, dim]`.
+
+    That is random signs and a Hartley transform.
+    """
     generator = torch.Generator().manual_seed(0)
     signs = torch.randint(0, 2, rows.shape[-1:], generator=generator).mul_(2).sub_(1)
+    factors = signs * scale
     turned = torch.empty(rows.shape, dtype=torch.float32)
     # In parts, as an embedding's transform would take hundreds of megabytes.
     for part, result in zip(torch.split(rows, _ROWS), torch.split(turned, _ROWS), strict=True):
-        result.copy_(_hartley(part.float() * signs))
+        result.copy_(_hartley(part.float() * factors))
     return turned
 
 
@@ -32,7 +36,7 @@ def _hartley(rows: torch.Tensor) -> torch.Tensor:
 
 def rotate_inputs(linear: nn.Linear, norm: torch.Tensor) -> nn.Linear:
     """Let a layer read the turned hidden state, normalised without the weights `norm` `[in]`."""
-    return _with(linear, rotate(linear.weight * norm), linear.bias)
+    return _with(linear, rotate(linear.weight, norm), linear.bias)
 
 
 def rotate_outputs(linear: nn.Linear) -> nn.Linear:
