@@ -15,6 +15,7 @@ from engine.hybrid_forward import HybridForward
 from engine.int8_linear import int8_is_supported
 from engine.kv_cache import has_only_attention
 from engine.lean_model import LeanModel, build_lean, is_lean
+from engine.native_library import native_library
 from engine.packed_linear import pack_linears
 from engine.weight_format import Int8Format, PlainFormat
 
@@ -52,9 +53,16 @@ def choose_forward(model: PreTrainedModel, config: EngineConfig) -> Forward:
 
 
 def wants_int8(config: EngineConfig, device: torch.device) -> bool:
-    """Whether the CPU may round the weights: when asked, or when no precision is asked for."""
-    asked = config.quant == "int8" or (config.quant == "auto" and config.dtype == "auto")
-    return asked and device.type == "cpu" and int8_is_supported()
+    """Whether the CPU may round the weights: when asked, or when no precision is asked for.
+
+    Unasked only with native kernels: without them an answer may change with the requests beside it
+    and with what the prompt cache holds, which rounding makes more of.
+    """
+    if device.type != "cpu" or not int8_is_supported():
+        return False
+    if config.quant == "auto":
+        return config.dtype == "auto" and native_library() is not None
+    return config.quant == "int8"
 
 
 def _choose_lean(

@@ -236,7 +236,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     cache_ram: CacheRam = None,
     device: Device = "auto",
     dtype: DtypeOption = Dtype.auto,
-    quant: QuantOption = Quant.none,
+    quant: QuantOption = Quant.auto,
     threads: Threads = None,
     tool_format: ToolFormat = None,
     script: Script = None,

@@ -14,10 +14,14 @@ from engine.forward import LeanForward, SlotForward
 from engine.int8_linear import int8_is_supported
 from engine.messages import Ready
 from engine.model_runner import TransformersRunner
+from engine.native_library import native_library
 from tests.engine.tiny_models import tiny_model
 
 CPU = torch.device("cpu")
-needs_int8 = pytest.mark.skipif(not int8_is_supported(), reason="torch has no FBGEMM here")
+needs_int8 = pytest.mark.skipif(
+    not int8_is_supported() or native_library() is None,
+    reason="no FBGEMM or no kernels here",
+)
 
 
 def config(**settings: Any) -> EngineConfig:
@@ -39,6 +43,13 @@ def test_int8_is_for_cpus_where_no_other_precision_is_asked_for(
 ) -> None:
     assert wants_int8(config(quant=quant, dtype=dtype), CPU) is wanted
     assert not wants_int8(config(quant=quant, dtype=dtype), torch.device("cuda"))
+
+
+def test_int8_is_not_taken_unasked_without_native_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "native_library", lambda: None)
+    assert not wants_int8(config(quant="auto"), CPU)
 
 
 @needs_int8
