@@ -2,8 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m bench.linears
 
-Prints milliseconds, the best of nine runs in turn, for numbers of rows. The best, as whatever else
-runs on the machine only adds to it.
+Prints processor milliseconds, the median of nine runs in turn, for numbers of rows.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
+from statistics import median
 
 import torch
 from torch import nn
@@ -48,17 +48,17 @@ def main() -> None:
 
 @torch.inference_mode()
 def measure(ways: dict[str, list[nn.Module]], rows: int) -> dict[str, float]:
-    """Run each way in turn; gives its best milliseconds for `rows` rows."""
+    """Run each way in turn; gives its median processor milliseconds for `rows` rows."""
     inputs = [torch.randn(rows, width) for width, _ in _SHAPES]
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(_RUNS + 1):
         for name, modules in ways.items():
-            began = time.perf_counter()
+            began = time.process_time()
             for module, rows_in in zip(modules, inputs, strict=True):
                 module(rows_in)
-            times[name].append(1000 * (time.perf_counter() - began))
+            times[name].append(1000 * (time.process_time() - began))
     # The first run of each prepares its kernels.
-    return {name: min(taken[1:]) for name, taken in times.items()}
+    return {name: median(taken[1:]) for name, taken in times.items()}
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ scaled back: its result is, bit for bit, the same alone, among other rows and in
 AVX512-VNNI (Zen 4):
 
     rows                    1     2     4     8    16    64   256
-    float32, F.linear      47    81    65    88    99   255   837
-    float32, packed        39    45    31    42    55   174   674
-    int8                   11    10    11    14    21    63   284
+    float32, F.linear      48    87    68    79   106   277   850
+    float32, packed        47    51    35    46    62   188   693
+    int8, FBGEMM           12    12    12    15    24    72   320
+    int8, native            7     6     7    10    19    79   323
 """
 
 from __future__ import annotations
