@@ -21,10 +21,9 @@ class Room:
     threads: int
 
 
-def mashbox(name: str, quant: str, weights: Weights, port: int, room: Room) -> Peer:
-    """This server, in float32 or with its weights rounded."""
-    size = ("--ctx", str(room.ctx), "--slots", str(room.slots))
-    how = ("--quant", quant, "--threads", str(room.threads))
+def mashbox(name: str, weights: Weights, port: int, room: Room, *how: str) -> Peer:
+    """This server, as it starts by default or `how` it is told to."""
+    size = ("--ctx", str(room.ctx), "--slots", str(room.slots), "--threads", str(room.threads))
     options = ("--port", str(port), *size, *how, "--quiet")
     command = (sys.executable, "-m", "mashbox", "run", str(weights.folder), *options)
     return Peer(name, command, port, weights.folder.name)
@@ -46,11 +45,11 @@ def llama_server(name: str, program: Path, gguf: Path, port: int, room: Room) ->
     return Peer(name, command, port, gguf.stem)
 
 
-OURS = ("mashbox", "mashbox-int8")
+OURS = ("mashbox", "mashbox-f32")
 # Installing happens when a server is asked for, so that one peer does not need the others.
 SERVERS: dict[str, Callable[[Weights, int, Room], Peer]] = {
-    "mashbox": lambda w, port, room: mashbox("mashbox", "none", w, port, room),
-    "mashbox-int8": lambda w, port, room: mashbox("mashbox-int8", "int8", w, port, room),
+    "mashbox": lambda w, port, room: mashbox("mashbox", w, port, room),
+    "mashbox-f32": lambda w, port, room: mashbox("mashbox-f32", w, port, room, "--quant", "none"),
     "transformers": lambda w, port, room: transformers_serve(transformers_program(), w, port, room),
     "llama-f32": lambda w, port, room: llama_server(
         "llama-f32", llama_server_program(), w.gguf_f32, port, room
