@@ -62,15 +62,30 @@ def _built(parent: Path) -> Path:
     compiler = _compiler()
     sources = sorted(_SOURCES.glob("*.cpp"))
     library = parent / _key(compiler) / "kernels.so"
-    if library.exists():
+    if _is_whole(library):
         return library
     with scratch_dir(parent) as scratch:
         made = scratch / library.name
         _compile([compiler, *_FLAGS, *map(str, sources), "-o", str(made)])
+        _seal(made)
         library.parent.mkdir(exist_ok=True)
         # Another process may have put the same there meanwhile.
         os.replace(made, library)
     return library
+
+
+def _seal(library: Path) -> None:
+    """Append the sum of the file to it, which who loads it ignores."""
+    total = hashlib.sha256(library.read_bytes()).digest()
+    with library.open("ab") as file:
+        file.write(total)
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether it is as it was made: loading what a power cut left of it could end the process."""
+    data = library.read_bytes() if library.exists() else b""
+    size = hashlib.sha256().digest_size
+    return hashlib.sha256(data[:-size]).digest() == data[-size:]
 
 
 def _compile(command: list[str]) -> None:

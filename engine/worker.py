@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import queue
 import signal
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from typing import Literal, Protocol
 
 from engine.allocator import trim_memory
@@ -51,7 +53,7 @@ Inbox = queue.SimpleQueue[ToWorker]
 def run_worker(pipe: Pipe, config: EngineConfig) -> None:
     """Load the model, report Ready, then serve until Shutdown or the pipe's end."""
     _follow_parent()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError), _warnings_sent(pipe):
         try:
             runner, ready = _load(pipe, config)
         except Exception as error:
@@ -63,6 +65,27 @@ def run_worker(pipe: Pipe, config: EngineConfig) -> None:
         guesses = runner.checks_guesses
         scheduler = Scheduler(config, ends, vocab_size, runner, constraints, guesses)
         Worker(start_reader(pipe), pipe, scheduler, runner).serve()
+
+
+class _Warnings(logging.Handler):
+    """Sends what this process warns of to the server, which keeps the log."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        super().__init__(logging.WARNING)
+        self._outbox = outbox
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._outbox.send(Warned(record.getMessage()))
+
+
+@contextlib.contextmanager
+def _warnings_sent(outbox: Outbox) -> Iterator[None]:
+    engine, handler = logging.getLogger("engine"), _Warnings(outbox)
+    engine.addHandler(handler)
+    try:
+        yield
+    finally:
+        engine.removeHandler(handler)
 
 
 def start_reader(pipe: Pipe) -> Inbox:

@@ -12,6 +12,7 @@ constexpr int LANES = 8;
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int32_t Integers __attribute__((vector_size(4 * LANES)));
+typedef uint32_t Bits __attribute__((vector_size(4 * LANES)));
 typedef float Unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 inline Vector load(const float *from) { return *reinterpret_cast<const Unaligned *>(from); }
@@ -34,7 +35,7 @@ inline Vector exp_of(Vector x) {
     sum = sum * rest + 5.0000001201e-1f;
     sum = sum * (rest * rest) + rest + 1.0f;
     // The integer stands in the lowest bits of `shifted`; added to the exponent, it multiplies.
-    const Vector power = (Vector)(((Integers)shifted << 23) + ((Integers)fill(1.0f)));
+    const Vector power = (Vector)(((Bits)shifted << 23) + ((Bits)fill(1.0f)));
     return x < -87.0f ? fill(0.0f) : sum * power;
 }
 

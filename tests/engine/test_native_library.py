@@ -83,3 +83,18 @@ def test_another_kind_of_cpu_is_told(
     monkeypatch.setattr(module.platform, "machine", lambda: "arm64")
     assert module.native_library() is None
     assert "x86-64" in caplog.text
+
+
+@needs_compiler
+def test_a_damaged_library_is_made_again(cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert module.native_library() is not None
+    (library,) = cache.glob("native/*/kernels.so")
+    whole = library.read_bytes()
+    library.unlink()
+    # Loading half of a library would end this process with a bus error.
+    for left in (whole[: len(whole) // 2], b""):
+        library.write_bytes(left)
+        module.native_library.cache_clear()
+        assert module.native_library() is not None
+        assert library.stat().st_size == len(whole)
+    assert not caplog.records

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import signal
@@ -301,6 +302,21 @@ def test_worker_reports_progress_then_ready_then_answers(
     assert messages[3].outputs[0].started_at is not None
     assert messages[4].outputs[0].finish == "stop"
     assert not thread.is_alive()
+
+
+def test_what_the_worker_warns_of_reaches_the_server(
+    monkeypatch: pytest.MonkeyPatch, ends: Ends
+) -> None:
+    def warns(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
+        logging.getLogger("engine.native_library").warning("no %s here", "compiler")
+        return loaded(config, on_progress)
+
+    install(monkeypatch, warns)
+    ours, theirs = map(Pipe, ends)
+    ours.send(Shutdown())
+    run_worker(theirs, CONFIG)
+    assert next(ours.receive()) == Warned("no compiler here")
+    assert not logging.getLogger("engine").handlers
 
 
 def test_load_failure_is_reported_and_ends_the_worker(
