@@ -88,8 +88,9 @@ class Ready:
     variables such as `bos_token` to their spelling; `eos_token_ids` end an answer. `weight_bytes`
     is what the weights take in device memory, `bits_per_weight` what one of them takes there.
     `dtype` is int8 where weights were rounded. `keeps_prompts` tells whether the prompt cache can
-    use host memory. `routed_layers` counts where experts are routed to. `runtime` names what
-    computes: library versions, the device, the forward path, threads.
+    use host memory. `routed_layers` counts where experts are routed to. `step_seconds` is what the
+    longest step of warm-up took. `runtime` names what computes: library versions, the device, the
+    forward path, threads.
     """
 
     tokenizer_json: str
@@ -103,6 +104,7 @@ class Ready:
     runtime: dict[str, str] = field(default_factory=dict)
     keeps_prompts: bool = True
     routed_layers: int = 0
+    step_seconds: float = 0.0
 
 
 # Without slots, as is StepOutput: there is one for each token, and slots are pickled in Python.

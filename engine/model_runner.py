@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -33,6 +34,7 @@ class TransformersRunner:
         self.vocab_size: int = model.config.get_text_config(decoder=True).vocab_size
         self._sampler = Sampler(config.slots, self.vocab_size, model.device)
         self._routed_layers = _count_experts(model)
+        self._step_seconds = 0.0
         self.forward = choose_forward(model, config)
 
     @torch.inference_mode()
@@ -121,7 +123,9 @@ class TransformersRunner:
             Batch(None, rows),
         ]
         for done, batch in enumerate(batches, start=1):
+            begun = time.monotonic()
             self.run(batch)
+            self._step_seconds = max(self._step_seconds, time.monotonic() - begun)
             on_step(done, len(batches))
 
     def describe(self, loaded: Ready) -> Ready:
@@ -135,6 +139,7 @@ class TransformersRunner:
             runtime=self.runtime(),
             keeps_prompts=self.movable,
             routed_layers=self._routed_layers,
+            step_seconds=self._step_seconds,
         )
 
     def runtime(self) -> dict[str, str]:

@@ -27,6 +27,8 @@ from engine.worker_process import WorkerProcess
 logger = logging.getLogger("mashbox.engine")
 
 _LONGEST_PAUSE_S = 30.0
+# A step may take so many times what the longest one of warm-up took.
+_STEPS = 20
 # How often a hanging worker is looked for while its longest step lasts.
 _LOOKS = 10
 # A start that is silent for as long as so many past ones took is not going to end.
@@ -99,6 +101,7 @@ class WorkerSupervisor:
         self._watch: asyncio.TimerHandle | None = None
         self._heard_at = time.monotonic()
         self._hung_for: float | None = None
+        self._step_seconds = config.step_seconds
         self.restarts = 0
         self.started_at = time.monotonic()
         self.load_seconds = 10.0  # a guess until the first worker has been ready
@@ -140,7 +143,7 @@ class WorkerSupervisor:
     def _look(self) -> None:
         """Kill the worker when it has owed a word for too long."""
         now = time.monotonic()
-        pause = self._config.step_seconds / _LOOKS
+        pause = self._step_seconds / _LOOKS
         limit = self._longest_silence()
         if limit is None:
             self._heard_at = now
@@ -152,9 +155,9 @@ class WorkerSupervisor:
     def _longest_silence(self) -> float | None:
         """Seconds that the worker may say nothing; None for as long as it likes."""
         if self._listener.has_work:
-            return self._config.step_seconds
+            return self._step_seconds
         if self._was_ready and not self._is_ready:
-            return max(self._config.step_seconds, _LOADS * self.load_seconds)
+            return max(self._step_seconds, _LOADS * self.load_seconds)
         # Idle, or loading for the first time, which may take whatever it takes.
         return None
 
@@ -177,6 +180,7 @@ class WorkerSupervisor:
     def _became_ready(self, ready: Ready) -> None:
         self.load_seconds = time.monotonic() - self.started_at
         self._failed_starts = 0
+        self._step_seconds = max(self._config.step_seconds, _STEPS * ready.step_seconds)
         try:
             self._listener.on_ready(ready)
         except ModelError as error:

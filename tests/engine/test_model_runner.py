@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -37,6 +38,7 @@ PATHS = {
     for name in names
 }
 NAMES = list(PATHS)
+LOADED = Ready("", None, {}, (), 0, 4.5, device="", dtype="float32")
 
 
 def config(slots: int = 4, prefill_chunk: int = 5) -> EngineConfig:
@@ -201,6 +203,15 @@ def test_warm_up_reports_each_step_and_leaves_no_trace() -> None:
     assert answers(runner, config(), [request]) == {request.request_id: expected}
 
 
+def test_warm_up_remembers_its_longest_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = TransformersRunner(tiny_model("llama"), config())
+    clock = iter([0.0, 2.0, 10.0, 15.0, 20.0, 21.0])
+    fake = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr("engine.model_runner.time", fake)
+    runner.warm_up(lambda done, total: None)
+    assert runner.describe(LOADED).step_seconds == 5.0
+
+
 def test_failing_prefill_blames_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = TransformersRunner(tiny_model("llama"), config())
 
@@ -310,9 +321,8 @@ def test_tokens_that_find_no_memory_to_be_moved_raise_memory_error(
     ("name", "count"), [("llama", 0), ("qwen3_moe", 3), ("gpt_oss", 3), ("qwen3_5_moe", 3)]
 )
 def test_layers_with_routed_experts_are_counted(name: str, count: int) -> None:
-    loaded = Ready("", None, {}, (), 0, 4.5, device="", dtype="float32")
     runner = TransformersRunner(tiny_model(name), config())
-    assert runner.describe(loaded).routed_layers == count
+    assert runner.describe(LOADED).routed_layers == count
 
 
 @pytest.mark.parametrize("name", [*HYBRID, "gemma3", "gpt_oss", "qwen3_moe"])

@@ -277,6 +277,22 @@ async def test_a_worker_that_speaks_is_not_killed_however_long_its_work_takes() 
     await stage.supervisor.close()
 
 
+async def test_a_worker_whose_warm_up_had_long_steps_may_be_silent_for_longer() -> None:
+    stage = Stage(step_seconds=30.0)
+    starting = await stage.begin()
+    stage.workers[0].say(replace(READY, step_seconds=6.0))
+    await starting
+    stage.listener.has_work = True
+    stage.supervisor._heard_at -= 110.0
+    stage.supervisor._look()
+    assert not stage.workers[0].killed
+    stage.supervisor._heard_at -= 30.0
+    stage.supervisor._look()
+    assert stage.workers[0].killed
+    assert "no word in 120 s" in str(stage.listener.heard[-1])
+    await stage.supervisor.close()
+
+
 async def test_a_worker_that_hangs_while_it_starts_again_is_killed_too() -> None:
     stage = await ready_stage(Stage(step_seconds=30.0))
     stage.workers[0].die(-9, [])
