@@ -1,9 +1,10 @@
 """How much of a prompt one step computes, so that answers beside it keep their pace.
 
 A step that decodes `d` tokens and computes `c` of a prompt takes `decode(d) + c * per_token`. It
-shall take no more than `_PACE` steps without a prompt:
+shall take no more than `_PACE` steps without a prompt. A slot that stays free while another prompt
+waits for it costs more answers than pace is worth, so each such prompt adds as much time again:
 
-    c = (_PACE - 1) * decode(d) / per_token
+    c = (_PACE - 1) * decode(d) * prompts / per_token
 
 Both times are running means of what steps took. `per_token` holds a chunk's fixed costs too, spread
 over its tokens; it is measured anew with every chunk, so that `c` settles where the whole fits.
@@ -30,11 +31,14 @@ class ChunkSize:
         # By the tokens decoded, in powers of two: they cost the less each, the more there are.
         self._decode: dict[int, float] = {}
 
-    def beside(self, decoded: int) -> int:
-        """Return the tokens of a chunk beside `decoded` tokens of answers."""
+    def beside(self, decoded: int, prompts: int = 1) -> int:
+        """Return the tokens of a chunk beside `decoded` tokens of answers.
+
+        `prompts` are those with a slot or one to go to, the chunk's own among them.
+        """
         if not decoded:
             return self._full
-        wanted = (_PACE - 1) * self._decode_in_tokens(decoded)
+        wanted = (_PACE - 1) * self._decode_in_tokens(decoded) * prompts
         whole = round(wanted / _GRAIN) * _GRAIN
         return min(max(whole, SMALLEST_CHUNK), self._full)
 

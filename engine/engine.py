@@ -7,7 +7,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.answer import Answer
@@ -193,7 +193,9 @@ class Engine:
                 self._idle.set()
 
     def _send(self, answer: Answer) -> None:
-        self._supervisor.send(answer.submit)
+        # It waits itself until it has a slot.
+        behind = self._dispatcher.waiting - 1
+        self._supervisor.send(replace(answer.submit, behind=behind))
 
     # What the supervisor tells
 

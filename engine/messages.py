@@ -46,7 +46,8 @@ class Submit:
 
     `max_tokens` is resolved: at least 1, and prompt and answer fit the context. Stop strings are
     the text side's business; the worker ends a sequence at an end-of-turn id or `max_tokens`.
-    `opening` is the id that begins each of the prompt's messages, if there is one.
+    `opening` is the id that begins each of the prompt's messages, if there is one; `behind` is how
+    many requests wait at the server for slots after this one.
     """
 
     request_id: str
@@ -57,6 +58,7 @@ class Submit:
     thinking: ThinkingBudget | None = None
     tenant: str = ""
     opening: int | None = None
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class Scheduler:
         self._prompt_cache = PromptCache(store, config.cache_ram)
         self._constraints = constraints
         self._prefilling: Sequence | None = None
+        # The requests that are still to come, as the newest one told.
+        self._behind = 0
         self._started: list[SequenceOutput] = []
         self._turn = 0
 
@@ -68,6 +70,7 @@ class Scheduler:
             if self._constraints
             else None
         )
+        self._behind = request.behind
         self.waiting.append(
             Sequence(
                 request.request_id,
@@ -202,7 +205,9 @@ class Scheduler:
             return None
         slot = self._slot_of(sequence)
         start = len(slot.token_ids)
-        size = min(self._chunk_limit, self._chunk_size.beside(decoded))
+        free = sum(slot.sequence is None for slot in self.slots)
+        prompts = 1 + min(free, len(self.waiting) + self._behind)
+        size = min(self._chunk_limit, self._chunk_size.beside(decoded, prompts))
         ends = [start + size, len(sequence.prompt_ids), *sequence.stops]
         end = min(end for end in ends if end > start)
         return PrefillChunk(sequence, slot.index, start, end)

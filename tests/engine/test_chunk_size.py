@@ -31,6 +31,11 @@ def test_a_step_with_a_prompt_takes_up_to_three_times_as_long_as_one_without() -
     assert seconds(chunk, 1) <= 3 * DECODE < seconds(chunk + 4, 1)
 
 
+def test_prompts_that_wait_for_free_slots_get_their_share_of_the_time() -> None:
+    size = settled()
+    assert size.beside(1, prompts=3) == pytest.approx(3 * size.beside(1), abs=8)
+
+
 def test_a_machine_that_is_slow_at_prompts_still_computes_the_smallest_chunk() -> None:
     size = ChunkSize(256)
     size.learn(0, 1, 0.001)

@@ -253,6 +253,16 @@ async def test_a_failed_request_ends_alone(stage: Stage) -> None:
     assert len(await collect(good)) == 2
 
 
+async def test_the_worker_is_told_how_many_requests_wait_behind(stage: Stage) -> None:
+    answers = [await stage.engine.generate(request(name)) for name in "abc"]
+    stage.outputs(SequenceOutput("a", (), 0, started_at=0.5))
+    await settle()
+    sent = [(m.request_id, m.behind) for m in stage.worker.received if isinstance(m, Submit)]
+    assert sent == [("a", 0), ("b", 1)]
+    for answer in answers:
+        answer.close()
+
+
 async def test_what_a_failed_step_gave_back_is_run_later(stage: Stage) -> None:
     lost = await stage.engine.generate(request("lost"))
     stage.outputs(SequenceOutput("lost", (), 0, started_at=0.5))

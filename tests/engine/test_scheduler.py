@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,19 @@ def test_chunks_beside_a_running_answer_are_as_small_as_its_pace_needs() -> None
         (None, ["a"]),
         ("b[0:40]", ["a"]),
     ]
+
+
+def test_chunks_are_larger_while_further_prompts_wait_for_free_slots() -> None:
+    s, runner = scheduler(ctx=512, slots=4, prefill_chunk=256), CountingRunner()
+    s.submit(submit("a", prompt=90, max_tokens=40))
+    for seconds in (0.090, 0.015):
+        batch = s.schedule(0.0)
+        s.postprocess(batch, runner.run(batch))
+        s.took(batch, seconds)
+    # Two slots are free for the five behind it: three times the 28 tokens beside one prompt.
+    s.submit(replace(submit("b", prompt=90), behind=5))
+    step(s, runner)
+    assert shape(runner.batches[-1]) == ("b[0:88]", ["a"])
 
 
 def test_prompts_are_prefilled_one_at_a_time_in_order_of_arrival() -> None:
