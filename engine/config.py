@@ -27,12 +27,12 @@ class EngineConfig:
 
     `ctx` is the tokens of one slot (prompt and answer together), `slots` the requests decoded
     together, `prefill_chunk` the most prompt tokens one device call computes. `quant` is none, int8
-    (weights and activations), or auto: int8 on a CPU when `dtype` is auto. `threads` compute on the
-    CPU, 0 for one on each physical core. `tool_format` is the name of a `model_format`, None the
-    one that the chat template shows. `cache_ram` is the most bytes of host memory for prompts that
-    no slot holds any more. A worker that has work and gives no sign for `step_seconds`, or longer
-    where its warm-up had long steps, is taken to hang. `restarts` counts how often the worker has
-    been started again; a scripted model may heed it.
+    (weights and activations), or auto: int8 where native kernels run and `dtype` is auto.
+    `threads` compute on the CPU, 0 for one on each physical core. `tool_format` is the name of a
+    `model_format`, None the one that the chat template shows. `cache_ram` is the most bytes of host
+    memory for prompts that no slot holds any more. A worker that has work and gives no sign for
+    `step_seconds`, or longer where its warm-up had long steps, is taken to hang. `restarts` counts
+    how often the worker has been started again; a scripted model may heed it.
     """
 
     model: ModelSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -151,8 +151,7 @@ class SequenceForward:
     """A cache object of transformers for each slot, stepped one by one: right for every class.
 
     Recurrent and convolution states cannot be padded or cut, so rows are never put together.
-    `resumes` tells whether the class takes up its state when several tokens follow (Jamba's
-    recurrent layers start anew); if not, all chunks but the first go in token by token.
+    `resumes` is that of `prefill_in_pieces`.
     """
 
     slot_cache: SlotCache | None = None
@@ -173,10 +172,9 @@ class SequenceForward:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
         if start == 0:
             self._caches[slot] = DynamicCache(config=self._model.config)
-        if start == 0 or self._resumes:
-            return self._run(slot, token_ids, start)
-        pieces = [self._run(slot, [t], at) for at, t in enumerate(token_ids, start)]
-        return pieces[-1]
+        return prefill_in_pieces(
+            lambda ids, at: self._run(slot, ids, at), token_ids, start, self._resumes
+        )
 
     def decode(
         self, slots: Sequence[int], token_ids: Sequence[Sequence[int]], positions: Sequence[int]
@@ -195,6 +193,23 @@ class SequenceForward:
             **({"position_ids": where[None]} if self._knows_positions else {}),
         )
         return output.logits[:, -1]  # type: ignore[no-any-return]
+
+
+def prefill_in_pieces(
+    run: Callable[[Sequence[int], int], torch.Tensor],
+    token_ids: Sequence[int],
+    start: int,
+    resumes: bool,
+) -> torch.Tensor:
+    """Call `run(token_ids, start)` and give what it returns for the last token.
+
+    `resumes` tells whether the class takes up its state when several tokens follow (Jamba's
+    recurrent layers start anew); if not, all chunks but the first go in token by token.
+    """
+    if start == 0 or resumes:
+        return run(token_ids, start)
+    pieces = [run([token_id], position) for position, token_id in enumerate(token_ids, start)]
+    return pieces[-1]
 
 
 def _padded(row: Sequence[int], length: int) -> list[int]:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.state_points import MOST_POINTS
+
 BLOCK = 32
 # What a point's name has beyond that of the block that would end there.
 _POINT = b"point"
-# State points are large: no more than those of the newest two messages live as long as the tokens.
-_KEPT_POINTS = 2
 # Bytes of a block's name: tenants must not be able to make two prompts collide.
 _DIGEST = 32
 
@@ -47,6 +47,11 @@ class Block:
     def end(self) -> int:
         """Where the next block begins."""
         return self.start + len(self.token_ids)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether the payload is a state."""
+        return len(self.parent) > _DIGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,8 @@ class HostCache:
                 for end, name in sorted(here)
                 if self._blocks[name].token_ids == rest[: end - start]
             ]
-        self._touch(found[-_KEPT_POINTS:])
+        # They are large: no more than a prompt's newest live as long as its tokens.
+        self._touch(found[-MOST_POINTS:])
         return [self._blocks[name] for name in found]
 
     def add_point(self, tenant: str, token_ids: Sequence[int], save: Callable[[], Payload]) -> None:
@@ -183,7 +189,7 @@ class HostCache:
 
     def _count(self, block: Block, size: int) -> None:
         self.nbytes += size
-        if len(block.parent) > _DIGEST:
+        if block.is_point:
             self.point_bytes += size
 
     def _touch(self, names: list[bytes]) -> None:

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from transformers import PreTrainedModel
 
-from engine.forward import Masks, SlotForward
+from engine.forward import Masks, SlotForward, prefill_in_pieces
 from engine.hybrid_cache import STATE_TYPES, HybridCache
 
 
 class HybridForward(SlotForward):
     """The class's own forward pass on all rows, which never sees a padded or an idle one.
 
-    `resumes` tells whether the class takes up its state when several tokens follow (Jamba's
-    recurrent layers start anew); if not, all chunks but the first go in token by token.
+    `resumes` is that of `prefill_in_pieces`.
     """
 
     def __init__(self, model: PreTrainedModel, slots: int, ctx: int, resumes: bool) -> None:
@@ -25,13 +24,10 @@ class HybridForward(SlotForward):
 
     def prefill(self, slot: int, token_ids: Sequence[int], start: int) -> torch.Tensor:
         """Compute tokens at `start` and on; return the last one's logits `[1, vocab]`."""
-        if start == 0 or self._resumes:
-            return super().prefill(slot, token_ids, start)
-        pieces = [
-            super(HybridForward, self).prefill(slot, [token_id], position)
-            for position, token_id in enumerate(token_ids, start)
-        ]
-        return pieces[-1]
+        run = super().prefill
+        return prefill_in_pieces(
+            lambda ids, at: run(slot, ids, at), token_ids, start, self._resumes
+        )
 
     def _attention_mask(self, masks: dict[str, torch.Tensor]) -> Masks:
         if not masks:

@@ -26,15 +26,28 @@ class Heads:
         """Length of one head."""
         return 2 * len(self.frequencies)
 
-    def rotations(self, ctx: int) -> torch.Tensor:
-        """Cosines and sines `[2, ctx, dim / 2]` of all positions.
 
-        Made once for all: torch computes an element that is left over from a whole vector by other
-        instructions, so its last bit would depend on the other tokens.
-        """
-        positions = torch.arange(ctx, device=self.frequencies.device)
-        angles = (positions[:, None] * self.frequencies).double()
-        return (torch.stack((angles.cos(), angles.sin())) * self.rotary_scale).float()
+class Rotations:
+    """Cosines and sines of all positions of a context.
+
+    Made once for all: torch computes an element that is left over from a whole vector by other
+    instructions, so its last bit would depend on the other tokens.
+    """
+
+    def __init__(self, heads: Heads) -> None:
+        self._frequencies, self._scale = heads.frequencies, heads.rotary_scale
+        self._ctx = 0
+
+    def at(self, positions: torch.Tensor, ctx: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Give `[n, dim / 2]` each at positions `[n]`; raises IndexError beyond `ctx`."""
+        if self._ctx != ctx:
+            self._ctx = ctx
+            places = torch.arange(ctx, device=self._frequencies.device)
+            angles = (places[:, None] * self._frequencies).double()
+            self._cosines, self._sines = (
+                (part * self._scale).float() for part in (angles.cos(), angles.sin())
+            )
+        return self._cosines[positions], self._sines[positions]
 
 
 class LayerAttention(Protocol):
@@ -62,14 +75,13 @@ class TorchAttention:
 
     def __init__(self, heads: Heads) -> None:
         self._heads = heads
-        self._rotations = heads.rotations(0)
+        self._rotations = Rotations(heads)
 
     def open(self, cache: SlotCache, window: Window) -> LayerAttention:
         """Make the masks, and take the turns for the window's positions."""
-        if self._rotations.shape[1] < cache.ctx:
-            self._rotations = self._heads.rotations(cache.ctx)
-        cosines, sines = self._rotations[:, window.positions.flatten(), None]
-        return _TorchPass(self._heads, torch.complex(cosines, sines), cache.masks(window), window)
+        cosines, sines = self._rotations.at(window.positions.flatten(), cache.ctx)
+        rotation = torch.complex(cosines, sines)[:, None]
+        return _TorchPass(self._heads, rotation, cache.masks(window), window)
 
 
 class _TorchPass:

@@ -98,11 +98,12 @@ def read_header(path: Path) -> ModelHeader:
 def estimate_memory(
     header: ModelHeader, dtype: str, quant: str, ctx: int, slots: int
 ) -> MemoryEstimate:
-    """Estimate the worker's memory for `slots` slots of `ctx` tokens; "auto" counts as float32,
-    and for `quant` as none.
+    """Estimate the worker's memory for `slots` slots of `ctx` tokens.
 
-    The cache counts sliding-window layers as full ones and leaves out linear layers' constant
-    state. Keys and values: 2 x layers x heads x head size x bytes a token.
+    A `dtype` of auto counts as float32, a `quant` of auto as none: only the worker finds out
+    whether int8 runs, and what is estimated must do. The cache counts sliding-window layers as
+    full ones and leaves out linear layers' constant state. Keys and values: 2 x layers x heads x
+    head size x bytes a token.
     """
     width = DTYPE_BYTES.get(dtype, 4)
     token = 2 * header.cache_layers * header.kv_heads * header.head_dim * width

@@ -10,7 +10,7 @@ import ctypes
 import torch
 
 from engine.kv_cache import SlotCache, SlotLayer, Window
-from engine.lean_attention import Heads, LayerAttention
+from engine.lean_attention import Heads, LayerAttention, Rotations
 
 
 class _Pass(ctypes.Structure):
@@ -39,12 +39,10 @@ class NativeAttention:
 
     def __init__(self, heads: Heads, library: ctypes.CDLL) -> None:
         self._heads, self._library = heads, library
-        self._rotations = heads.rotations(0)
+        self._rotations = Rotations(heads)
 
     def open(self, cache: SlotCache, window: Window) -> LayerAttention:
         """Take the turns for the window's positions; raises IndexError beyond the context."""
-        if self._rotations.shape[1] < cache.ctx:
-            self._rotations = self._heads.rotations(cache.ctx)
         return _NativePass(self._heads, self._library, cache, self._rotations, window)
 
 
@@ -54,7 +52,7 @@ class _NativePass:
         heads: Heads,
         library: ctypes.CDLL,
         cache: SlotCache,
-        rotations: torch.Tensor,
+        rotations: Rotations,
         window: Window,
     ) -> None:
         count, length = window.positions.shape
@@ -62,7 +60,7 @@ class _NativePass:
         rows = torch.arange(window.first, window.first + count).repeat_interleave(length)
         positions = window.positions.flatten()
         # Also finds a position beyond the context, before the kernel would write there.
-        cosines, sines = rotations[0][positions], rotations[1][positions]
+        cosines, sines = rotations.at(positions, cache.ctx)
         self._pass = _Pass(
             *(tensor.data_ptr() for tensor in (rows, positions, cosines, sines)),
             len(rows),

@@ -95,6 +95,7 @@ class PromptCache:
         reach = {slot.index: self._reach(slot, shared[slot.index], known.points) for slot in idle}
         slot = self._choose(idle, reach)
         kept, stands = shared[slot.index], reach[slot.index]
+        # Whether a recurrent state stands where the kept tokens end; else a saved one is loaded.
         is_live = stands == kept == len(slot.token_ids)
         self._give_way(slot, kept)
         slot.tenant, slot.last_use = tenant, next(self._uses)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Points of one prompt.
+MOST_POINTS = 2
 # Fewer tokens are computed again in no time, and a state may have the size of thousands.
 _APART = 32
 
@@ -14,16 +16,12 @@ def state_points(prompt_ids: tuple[int, ...], opening: int | None, known: int) -
     without its thinking. Without messages it is the last token, whose logits are needed anyway.
     """
     points = []
-    for position in _last_two(prompt_ids, opening) or [len(prompt_ids) - 1]:
+    for position in _last(prompt_ids, opening) or [len(prompt_ids) - 1]:
         if position - known >= _APART:
             points.append(position)
             known = position
     return points
 
 
-def _last_two(ids: tuple[int, ...], wanted: int | None) -> list[int]:
-    positions: list[int] = []
-    for _ in range(min(2, ids.count(wanted) if wanted is not None else 0)):
-        ids = ids[: positions[0]] if positions else ids
-        positions.insert(0, len(ids) - 1 - ids[::-1].index(wanted))
-    return positions
+def _last(ids: tuple[int, ...], wanted: int | None) -> list[int]:
+    return [position for position, each in enumerate(ids) if each == wanted][-MOST_POINTS:]

@@ -176,8 +176,8 @@ DtypeOption = Annotated[
 QuantOption = Annotated[
     Quant,
     typer.Option(
-        help="Rounding of the weights: none, int8, or auto (int8 where it runs, unless --dtype is "
-        "given).",
+        help="Rounding of the weights: none, int8, or auto (int8 where native kernels run, unless "
+        "--dtype is given).",
         rich_help_panel="Model",
     ),
 ]

@@ -48,14 +48,15 @@ struct Tile {
     int64_t first, count;  // neighbouring tokens of one row
 };
 
-class Floats {
+// Floats that are zero at first, aligned for vectors.
+class Buffer {
   public:
-    explicit Floats(size_t count)
+    explicit Buffer(size_t count)
         : data_(static_cast<float *>(std::aligned_alloc(64, (4 * count + 63) / 64 * 64))) {
         std::fill_n(data_, count, 0.0f);
     }
-    ~Floats() { std::free(data_); }
-    Floats(const Floats &) = delete;
+    ~Buffer() { std::free(data_); }
+    Buffer(const Buffer &) = delete;
     operator float *() const { return data_; }
 
   private:
@@ -287,7 +288,7 @@ class TileOfQueries {
     const Layer &layer_;
     const Tile tile_;
     const int64_t kv_head_, group_, count_, width_;
-    const Floats queries_, sums_, keys_, values_;
+    const Buffer queries_, sums_, keys_, values_;
     std::vector<Softmax> softmax_;
 };
 

@@ -6,6 +6,7 @@
 #include "vector.h"
 
 namespace {
+
 void gate_row(const float *gate, const float *up, int64_t width, float *out) {
     int64_t i = 0;
     for (; i + LANES <= width; i += LANES) store(out + i, gated(load(gate + i), load(up + i)));
