@@ -134,5 +134,8 @@ def test_what_an_unseen_key_holds_does_not_matter() -> None:
 
 def test_position_beyond_the_context_is_refused() -> None:
     case = layer(64, 1, 1)
+    attention, beyond = native(case.heads), Window(0, CTX, torch.tensor([[CTX]]))
+    # What a longer context had room for is of no matter.
+    attention.open(SlotCache(LlamaConfig(num_hidden_layers=1), SLOTS, 2 * CTX), beyond)
     with pytest.raises(IndexError):
-        native(case.heads).open(case.cache(), Window(0, CTX, torch.tensor([[CTX]])))
+        attention.open(case.cache(), beyond)

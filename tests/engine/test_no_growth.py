@@ -75,12 +75,5 @@ def test_two_thousand_requests_leave_no_memory_behind() -> None:
     assert clients.cached > 5_000
     assert scheduler.host_cache.evictions > 500
     half = REQUESTS // 2
-    print(
-        half,
-        clients.guessed,
-        clients.cached,
-        scheduler.host_cache.evictions,
-        clients.resident[::100],
-    )
     growth = max(clients.resident[half:]) - max(clients.resident[:half])
     assert growth < MOST_GROWTH, f"{growth / 1e6:.1f} MB more in the second half"
