@@ -248,8 +248,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     from mashbox.console import Console
     from mashbox.start import ModelOptions, ServerOptions, StartError, start
 
-    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
-    set_up_logging(log_format, level)
+    set_up_logging(log_format, _level(verbose, quiet))
     # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
@@ -265,6 +264,10 @@ def run(  # noqa: PLR0913 - one parameter an option
     except KeyboardInterrupt:
         console.error("stopped")
         raise typer.Exit(130) from None
+
+
+def _level(verbose: bool, quiet: bool) -> int:
+    return logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
 
 
 def main() -> None:

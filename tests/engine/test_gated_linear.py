@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import nn
@@ -12,14 +10,6 @@ from engine.gated_linear import GatedLinear
 from engine.native_library import native_library
 
 needs_native = pytest.mark.skipif(native_library() is None, reason="no native kernels here")
-
-
-@pytest.fixture(params=[1, 2])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
 
 
 def expected(gate_up: torch.Tensor) -> torch.Tensor:
@@ -49,7 +39,8 @@ def test_gates_far_from_zero_are_nothing_or_all() -> None:
 
 
 @needs_native
-def test_row_does_not_depend_on_its_batch_mates(threads: int) -> None:
+@pytest.mark.usefixtures("threads")
+def test_row_does_not_depend_on_its_batch_mates() -> None:
     gate_up, gated = torch.randn(613, 2 * 1000), GatedLinear(nn.Identity())
     together = gated(gate_up)
     for first, last in [(0, 1), (1, 613), (5, 9), (300, 303)]:

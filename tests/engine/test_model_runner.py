@@ -26,16 +26,11 @@ HYBRID = [
     *("qwen3_next", "qwen3_5", "qwen3_5_moe", "olmo_hybrid", "lfm2", "lfm2_moe"),
     *("granite_hybrid", "falcon_h1", "nemotron_h", "bamba", "jamba", "mamba", "mamba2"),
 ]
-ONE_BY_ONE = ["bloom"]
-PATHS = {
-    name: path
-    for path, names in (
-        (LeanForward, LEAN),
-        (SlotForward, BATCHED),
-        (HybridForward, HYBRID),
-        (SequenceForward, ONE_BY_ONE),
-    )
-    for name in names
+PATHS: dict[str, type] = {
+    **dict.fromkeys(LEAN, LeanForward),
+    **dict.fromkeys(BATCHED, SlotForward),
+    **dict.fromkeys(HYBRID, HybridForward),
+    "bloom": SequenceForward,
 }
 NAMES = list(PATHS)
 LOADED = Ready("", None, {}, (), 0, 4.5, device="", dtype="float32")

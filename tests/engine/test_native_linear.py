@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -14,17 +13,12 @@ from engine.int8_linear import Int8Linear, quantise_rows
 from engine.native_linear import Inputs, NativeInt8Linear, native_int8
 
 LIBRARY = native_int8()
-pytestmark = pytest.mark.skipif(LIBRARY is None, reason="no C++ compiler or another CPU")
+pytestmark = [
+    pytest.mark.skipif(LIBRARY is None, reason="no C++ compiler or another CPU"),
+    pytest.mark.usefixtures("threads"),
+]
 SHAPES = [(576, 960), (1536, 576), (48, 33), (575, 577), (5, 3)]
 EPSILON = 1e-5
-
-
-@pytest.fixture(params=[1, 2], autouse=True)
-def threads(request: pytest.FixtureRequest) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield
-    torch.set_num_threads(before)
 
 
 def native(

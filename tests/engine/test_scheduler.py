@@ -2,70 +2,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.batch import Batch, DecodeRow
+from engine.batch import Batch
 from engine.config import EngineConfig, ModelSource
 from engine.constraint import ConstraintCompiler, ConstraintState
 from engine.errors import EngineError
 from engine.messages import Constraint, SequenceOutput, Submit, ThinkingBudget
 from engine.request import SamplingParams
 from engine.scheduler import Scheduler
+from tests.engine.scheduling import (
+    EOS,
+    VOCAB,
+    CountingRunner,
+    run_all,
+    scheduler,
+    shape,
+    step,
+    submit,
+)
 from tests.engine.slot_stores import NoStore
-
-EOS = 99
-VOCAB = 100
-
-
-class CountingRunner:
-    """Answers 1, 2, 3 ... in every sequence, or what `script` says, and records its batches."""
-
-    vocab_size = VOCAB
-
-    def __init__(self, script: dict[str, list[int]] | None = None) -> None:
-        self.script = script or {}
-        self.batches: list[Batch] = []
-
-    def run(self, batch: Batch) -> list[int]:
-        self.batches.append(batch)
-        ids = []
-        for sequence in batch.sampled:
-            done = len(sequence.answer_ids)
-            ids.append(self.script.get(sequence.request_id, list(range(1, 50)))[done])
-        return ids
-
-
-def scheduler(**changes: Any) -> Scheduler:
-    settings: dict[str, Any] = {"ctx": 64, "slots": 2, "prefill_chunk": 4, **changes}
-    source = ModelSource("m", Path("m"))
-    return Scheduler(EngineConfig(source, **settings), (EOS,), VOCAB, NoStore())
-
-
-def submit(request_id: str, prompt: int = 3, max_tokens: int = 4) -> Submit:
-    ids = tuple(range(1, prompt + 1))
-    # A tenant of its own: all begin alike, and none shall know what another one has computed.
-    return Submit(request_id, ids, max_tokens, SamplingParams(), tenant=request_id)
-
-
-def step(s: Scheduler, runner: CountingRunner, now: float = 0.0) -> tuple[SequenceOutput, ...]:
-    batch = s.schedule(now)
-    return s.postprocess(batch, runner.run(batch))
-
-
-def shape(batch: Batch) -> tuple[str | None, list[str]]:
-    prefill = batch.prefill
-    name = f"{prefill.sequence.request_id}[{prefill.start}:{prefill.end}]" if prefill else None
-    return name, [row.sequence.request_id for row in batch.decode]
-
-
-def run_all(s: Scheduler, runner: CountingRunner) -> dict[str, list[SequenceOutput]]:
-    outputs: dict[str, list[SequenceOutput]] = {}
-    while s.has_work:
-        for output in step(s, runner):
-            outputs.setdefault(output.request_id, []).append(output)
-    return outputs
 
 
 def test_new_scheduler_has_no_work_and_an_empty_batch() -> None:
@@ -343,91 +300,3 @@ def test_a_constraint_is_told_every_id_but_the_last_one() -> None:
     assert compiler.asked == [(Constraint("start: /a/"), budget), (None, None)]
     run_all(s, CountingRunner({"a": [7, 8, EOS]}))
     assert compiler.accepted == [7, 8]
-
-
-class EchoRunner(CountingRunner):
-    """Answers `script` over and over, also after each guess."""
-
-    def run(self, batch: Batch) -> list[int]:
-        self.batches.append(batch)
-        ids = []
-        for sequence, guess in batch.guesses:
-            script, done = self.script[sequence.request_id], len(sequence.answer_ids)
-            ids += [script[(done + i) % len(script)] for i in range(1 + len(guess))]
-        return ids
-
-
-def guessing(**changes: Any) -> Scheduler:
-    settings: dict[str, Any] = {"ctx": 64, "slots": 2, "prefill_chunk": 64, **changes}
-    config = EngineConfig(ModelSource("m", Path("m")), **settings)
-    return Scheduler(config, (EOS,), VOCAB, NoStore(), guesses=True)
-
-
-def echo(prompt: list[int], max_tokens: int, **fields: Any) -> Submit:
-    return Submit("a", tuple(prompt), max_tokens, SamplingParams(**fields))
-
-
-def test_guesses_that_are_right_give_several_tokens_a_step() -> None:
-    s, runner = guessing(), EchoRunner({"a": [1, 2, 3, 4, 5, 6]})
-    s.submit(echo([1, 2, 3, 4, 5, 6], 30))
-    outputs = run_all(s, runner)["a"]
-    assert [o.token_ids for o in outputs[:4]] == [
-        (1,),
-        (2,),
-        (3, 4, 5, 6, 1),
-        (2, 3, 4, 5, 6, 1, 2),
-    ]
-    assert [i for o in outputs for i in o.token_ids] == ([1, 2, 3, 4, 5, 6] * 5)
-    assert [(o.draft_tokens, o.accepted_tokens) for o in outputs[:4]] == [
-        (0, 0),
-        (0, 0),
-        (4, 4),
-        (6, 6),
-    ]
-    assert outputs[-1].finish == "length" and outputs[-1].completion_tokens == 30
-    assert [b.tokens for b in runner.batches[:4]] == [6, 1, 5, 7]
-
-
-def test_what_follows_a_wrong_guess_is_dropped_and_computed_anew() -> None:
-    s, runner = guessing(), EchoRunner({"a": [1, 2, 3, 7, 8, 9]})
-    s.submit(echo([1, 2, 3, 4, 5, 6], 12))
-    outputs = run_all(s, runner)["a"]
-    assert [o.token_ids for o in outputs[:4]] == [(1,), (2,), (3, 7), (8,)]
-    assert (outputs[2].draft_tokens, outputs[2].accepted_tokens) == (4, 1)
-    assert runner.batches[3].decode[0].position == 9
-    assert s.slots[0].token_ids == [1, 2, 3, 4, 5, 6, *[1, 2, 3, 7, 8, 9] * 2][:-1]
-
-
-def test_an_end_id_among_right_guesses_ends_the_answer() -> None:
-    s, runner = guessing(), EchoRunner({"a": [1, 2, 3, EOS, 5]})
-    s.submit(echo([1, 2, 3, EOS, 5, 6], 20))
-    outputs = run_all(s, runner)["a"]
-    assert outputs[-1] == SequenceOutput("a", (3,), 4, "stop", draft_tokens=4, accepted_tokens=2)
-    assert s.slots[0].token_ids == [1, 2, 3, EOS, 5, 6, 1, 2, 3]
-
-
-def test_no_more_is_guessed_than_the_answer_may_have() -> None:
-    s, runner = guessing(ctx=10), EchoRunner({"a": [1, 2, 3, 4, 5]})
-    s.submit(echo([1, 2, 3, 4, 5], 5))
-    outputs = run_all(s, runner)["a"]
-    assert [o.token_ids for o in outputs] == [(1,), (2,), (3, 4, 5)]
-    assert outputs[-1].finish == "length"
-    assert max(row.position + len(row.guess) for b in runner.batches for row in b.decode) < 10
-
-
-@pytest.mark.parametrize("field", ["repetition_penalty", "frequency_penalty", "presence_penalty"])
-def test_nothing_is_guessed_where_penalties_change_with_each_token(field: str) -> None:
-    s, runner = guessing(), EchoRunner({"a": [1, 2, 3]})
-    s.submit(echo([1, 2, 3], 12, **{field: 0.5}))
-    assert {len(o.token_ids) for o in run_all(s, runner)["a"]} == {1}
-
-
-def test_a_step_without_memory_is_run_again_without_guesses_first() -> None:
-    s, runner = guessing(), EchoRunner({"a": [1, 2, 3]})
-    s.submit(echo([1, 2, 3], 30))
-    while not (batch := s.schedule(0.0)).decode or not batch.decode[0].guess:
-        s.postprocess(batch, runner.run(batch))
-    assert s.shrink(batch)
-    again = s.schedule(0.0)
-    assert again.decode == (DecodeRow(again.sequences[0], 0, batch.decode[0].position),)
-    assert not s.shrink(again)

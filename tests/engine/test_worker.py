@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -235,14 +234,6 @@ def test_a_request_that_needs_more_memory_than_there_is_fails_alone() -> None:
 
 
 Ends = tuple[socket.socket, socket.socket]
-
-
-@pytest.fixture
-def ends() -> Iterator[Ends]:
-    ours, theirs = socket.socketpair()
-    yield ours, theirs
-    ours.close()
-    theirs.close()
 
 
 def test_reader_turns_the_end_of_the_pipe_into_shutdown(ends: Ends) -> None:
