@@ -107,9 +107,9 @@ def _ask(running: Running, text: str, concurrency: int) -> float:
 def _ours(folder: Path) -> Peer:
     script, port = folder / "script.json", free_port()
     script.write_text(json.dumps(SCRIPT))
-    options = ("--script", str(script), "--port", str(port), "--slots", str(SLOTS))
-    command = (sys.executable, "-m", "mashbox", "run", "scripted", *options)
-    return Peer("mashbox", command, port, "scripted")
+    options = ("--mock-script", str(script), "--port", str(port), "--slots", str(SLOTS))
+    command = (sys.executable, "-m", "mashbox", "run", "mock", *options)
+    return Peer("mashbox", command, port, "mock")
 
 
 def _bare(bodies: dict[str, bytes], folder: Path) -> Peer:

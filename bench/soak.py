@@ -223,9 +223,9 @@ def soak(requests: int, seed: int) -> Report:
         script = Path(folder, "script.json")
         script.write_text(json.dumps(SCRIPT))
         port = free_port()
-        options = ("--script", str(script), "--port", str(port), "--slots", str(SLOTS))
-        command = (sys.executable, "-m", "mashbox", "run", "scripted", *options)
-        peer = Peer("mashbox", command, port, "scripted")
+        options = ("--mock-script", str(script), "--port", str(port), "--slots", str(SLOTS))
+        command = (sys.executable, "-m", "mashbox", "run", "mock", *options)
+        peer = Peer("mashbox", command, port, "mock")
         with started(peer, Path(folder, "log")) as running:
             return asyncio.run(Soak(peer.url, running.pid, seed).run(requests))
 

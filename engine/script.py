@@ -1,6 +1,6 @@
 """The script of a scripted model: what it answers, how fast, and where it breaks.
 
-docs/scripted-model.md describes the file.
+docs/mock.md describes the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Literal, cast, get_args
 from engine.config import ModelSource
 from engine.errors import ModelError
 
-SCRIPTED = "scripted"
+MOCK = "mock"
+MOCK_NAMES = (MOCK, "scripted")  # the second is what it is in the engine
 MAX_CONTEXT = 131_072
 
 TextKind = Literal["reasoning", "text", "raw"]
@@ -115,14 +116,14 @@ class Script:
         return in_turn[(situation.request - 1) % len(in_turn)]
 
 
-def scripted_source(script: Path | None) -> ModelSource:
-    """Return the scripted model as a source; `script` None means the one that comes with it.
+def scripted_source(script: Path | None, name: str = MOCK) -> ModelSource:
+    """Return the mock as a source called `name`; `script` None means the one that comes with it.
 
     Raises ModelError when the script is wrong.
     """
     path = script or Path(str(files("engine").joinpath("scripted.json")))
     read_script(path)
-    return ModelSource(SCRIPTED, path, scripted=True)
+    return ModelSource(name, path, scripted=True)
 
 
 def read_script(path: Path) -> Script:

@@ -89,7 +89,7 @@ Model = Annotated[
     str | None,
     typer.Argument(
         help="A known model's id, a .gguf file, a folder with safetensors, a hub id, or "
-        "scripted. Default: smollm2-135m.",
+        "mock. Default: smollm2-135m.",
     ),
 ]
 Host = Annotated[
@@ -199,10 +199,10 @@ ToolFormat = Annotated[
         rich_help_panel="Model",
     ),
 ]
-Script = Annotated[
+MockScript = Annotated[
     Path | None,
     typer.Option(
-        help="JSON file with the answers of the model scripted. Default: a greeting or a call.",
+        help="JSON file with the answers of the model mock. Default: a greeting or a call.",
         exists=True,
         dir_okay=False,
         rich_help_panel="Model",
@@ -239,7 +239,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     quant: QuantOption = Quant.auto,
     threads: Threads = None,
     tool_format: ToolFormat = None,
-    script: Script = None,
+    mock_script: MockScript = None,
     log_format: LogFormatOption = LogFormat.text,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -254,7 +254,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     server = ServerOptions(host, port, api_key_file, allowed_host, drain)
     options = ModelOptions(
-        ctx, slots, cache_ram, device, dtype.value, quant.value, threads, tool_format, script
+        ctx, slots, cache_ram, device, dtype.value, quant.value, threads, tool_format, mock_script
     )
     try:
         start(console, model, server, options)

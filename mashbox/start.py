@@ -18,7 +18,7 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
 from engine.model_files import estimate_memory, read_header
-from engine.script import MAX_CONTEXT, SCRIPTED, scripted_source
+from engine.script import MAX_CONTEXT, MOCK, MOCK_NAMES, scripted_source
 from handlers.api_keys import Tenants
 from mashbox import __version__
 from mashbox.app import create_app
@@ -68,7 +68,7 @@ class ModelOptions:
     quant: str
     threads: int | None
     tool_format: str | None
-    script: Path | None
+    mock_script: Path | None
 
 
 def start(console: Console, name: str | None, server: ServerOptions, options: ModelOptions) -> None:
@@ -115,10 +115,10 @@ def _bind(host: str, port: int) -> socket.socket:
 
 def configure(console: Console, name: str | None, options: ModelOptions) -> EngineConfig:
     """Find the model and settle what depends on it; raises ModelError."""
-    if options.script and name != SCRIPTED:
-        raise ModelError(f"--script is for the model {SCRIPTED} only.")
-    if name == SCRIPTED:
-        return _configure_scripted(options)
+    if name in MOCK_NAMES:
+        return _configure_mock(name, options)
+    if options.mock_script:
+        raise ModelError(f"--mock-script is for the model {MOCK} only.")
     source = resolve(name, lambda done, total: console.progress("download", done, total))
     console.clear()
     header = read_header(source.path)
@@ -140,9 +140,9 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     )
 
 
-def _configure_scripted(options: ModelOptions) -> EngineConfig:
+def _configure_mock(name: str, options: ModelOptions) -> EngineConfig:
     return EngineConfig(
-        model=scripted_source(options.script),
+        model=scripted_source(options.mock_script, name),
         ctx=options.ctx or MAX_CONTEXT,
         slots=options.slots,
         tool_format=options.tool_format,

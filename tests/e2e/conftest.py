@@ -18,5 +18,5 @@ def server() -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def scripted_server() -> Iterator[Server]:
     """The scripted model with its own script."""
-    with Server("scripted") as running:
+    with Server("mock") as running:
         yield running.wait_ready()

@@ -40,7 +40,7 @@ def write_script(folder: Path, answers: Iterable[Json]) -> Path:
 def scripted(folder: Path, *answers: Json, options: tuple[str, ...] = ()) -> Iterator[Server]:
     """A server that follows the script of `write_script`."""
     path = write_script(folder, answers)
-    with Server("scripted", "--script", str(path), *options) as server:
+    with Server("mock", "--mock-script", str(path), *options) as server:
         yield server.wait_ready()
 
 

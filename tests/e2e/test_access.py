@@ -24,7 +24,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     path: Path = tmp_path_factory.mktemp("keys") / "keys.txt"
     path.write_text(f"{RED} red\n{BLUE}\n")
     path.chmod(0o644)
-    with Server("scripted", "--api-key-file", str(path), "--allowed-host", "box.example") as server:
+    with Server("mock", "--api-key-file", str(path), "--allowed-host", "box.example") as server:
         yield server.wait_ready()
         assert f"{path} can be read by others (mode 0644)." in server.output
         assert not any(key in server.output for key in (RED, BLUE))
@@ -53,14 +53,14 @@ def test_without_a_key_health_alone_is_told(keyed: Server) -> None:
 def test_the_clients_own_ways_to_send_a_key_work(keyed: Server) -> None:
     for key in (RED, BLUE):
         chat = openai.OpenAI(base_url=keyed.url + "/v1", api_key=key)
-        assert chat.models.list().data[0].id == "scripted"
+        assert chat.models.list().data[0].id == "mock"
         messages = anthropic.Anthropic(base_url=keyed.url, api_key=key)
-        assert messages.models.list().data[0].id == "scripted"
+        assert messages.models.list().data[0].id == "mock"
     with pytest.raises(openai.AuthenticationError, match="not one of this server's"):
         openai.OpenAI(base_url=keyed.url + "/v1", api_key="none").models.list()
     with pytest.raises(anthropic.AuthenticationError, match="not one of this server's"):
         anthropic.Anthropic(base_url=keyed.url, api_key="none").messages.create(
-            model="scripted", max_tokens=8, messages=[{"role": "user", "content": "Hi"}]
+            model="mock", max_tokens=8, messages=[{"role": "user", "content": "Hi"}]
         )
 
 

@@ -32,7 +32,7 @@ def client(scripted_server: Server) -> Anthropic:
 
 
 def send(client: Anthropic, streamed: bool, messages: list[Any], **options: Any) -> Any:
-    ask: Any = {"model": "scripted", "max_tokens": 2048, "messages": messages, **options}
+    ask: Any = {"model": "mock", "max_tokens": 2048, "messages": messages, **options}
     if not streamed:
         return client.messages.create(**ask)
     with client.messages.stream(**ask) as stream:
@@ -63,6 +63,6 @@ def test_thinking_is_off_when_disabled(client: Anthropic) -> None:
 
 
 def test_tokens_are_counted_with_tools(client: Anthropic) -> None:
-    plain = client.messages.count_tokens(model="scripted", messages=ASK)
-    tools = client.messages.count_tokens(model="scripted", messages=ASK, tools=TOOLS)
+    plain = client.messages.count_tokens(model="mock", messages=ASK)
+    tools = client.messages.count_tokens(model="mock", messages=ASK, tools=TOOLS)
     assert tools.input_tokens > plain.input_tokens > 0

@@ -32,7 +32,7 @@ def client(scripted_server: Server) -> OpenAI:
 
 
 def chat(client: OpenAI, streamed: bool, messages: list[Any], **options: Any) -> Any:
-    ask = {"model": "scripted", "messages": messages, "tools": CHAT_TOOLS, **options}
+    ask = {"model": "mock", "messages": messages, "tools": CHAT_TOOLS, **options}
     if not streamed:
         return client.chat.completions.create(**ask)
     with client.chat.completions.stream(**ask) as stream:
@@ -66,7 +66,7 @@ def test_chat_with_tool_choice_none_answers_in_text(client: OpenAI) -> None:
 def test_chat_thinks_only_where_it_may(client: OpenAI) -> None:
     def message(enabled: bool) -> Any:
         extra = {"chat_template_kwargs": {"enable_thinking": enabled}}
-        answer = client.chat.completions.create(model="scripted", messages=ASK, extra_body=extra)
+        answer = client.chat.completions.create(model="mock", messages=ASK, extra_body=extra)
         return answer.choices[0].message
 
     thought, plain = message(True), message(False)
@@ -75,7 +75,7 @@ def test_chat_thinks_only_where_it_may(client: OpenAI) -> None:
 
 
 def respond(client: OpenAI, streamed: bool, items: list[Any], **options: Any) -> Any:
-    ask = {"model": "scripted", "input": items, "tools": TOOLS, **options}
+    ask = {"model": "mock", "input": items, "tools": TOOLS, **options}
     if not streamed:
         return client.responses.create(**ask)
     with client.responses.stream(**ask) as stream:

@@ -100,7 +100,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_while_loading_stops_at_once() -> None:
-    with Server("scripted") as server:
+    with Server("mock") as server:
         while not (children := server.descendants()):
             assert server.process.poll() is None, server.output
         server.process.send_signal(signal.SIGTERM)

@@ -51,4 +51,4 @@ def config(folder: Path, *answers: dict[str, Any], **fields: Any) -> EngineConfi
     """An engine's settings with a script file of `answers`."""
     path = folder / "script.json"
     path.write_text(json.dumps({"answers": answers}))
-    return EngineConfig(ModelSource("scripted", path, scripted=True), ctx=4096, **fields)
+    return EngineConfig(ModelSource("mock", path, scripted=True), ctx=4096, **fields)

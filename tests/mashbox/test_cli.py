@@ -35,7 +35,7 @@ def test_help_names_every_option_and_imports_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for option in ("--host", "--port", "--ctx", "--slots", "--device", "--dtype", "--script"):
+    for option in ("--host", "--port", "--ctx", "--slots", "--device", "--dtype", "--mock-script"):
         assert option in done.stdout
     for option in ("--tool-format", "--api-key-file", "--allowed-host", "MASHBOX_API_KEY"):
         assert option in done.stdout
@@ -58,7 +58,7 @@ def test_help_names_every_option_and_imports_no_torch() -> None:
         ("--dtype", "int3"),
         ("--slot", "1"),
         ("--tool-format", "html"),
-        ("--script", "/no/such/script.json"),
+        ("--mock-script", "/no/such/script.json"),
     ],
 )
 def test_a_bad_option_is_refused_with_2(arguments: tuple[str, str]) -> None:
@@ -132,13 +132,13 @@ def test_a_missing_file_says_so() -> None:
 
 def test_a_script_is_for_the_scripted_model_only(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text("{}")
-    done = start("smollm2-135m", "--script", str(tmp_path / "script.json"))
-    assert (done.returncode, done.stderr) == (1, "--script is for the model scripted only.\n")
+    done = start("smollm2-135m", "--mock-script", str(tmp_path / "script.json"))
+    assert (done.returncode, done.stderr) == (1, "--mock-script is for the model mock only.\n")
 
 
 def test_a_wrong_script_names_the_place(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text('{"answers": [{"text": "Hi"}]}')
-    done = start("scripted", "--script", str(path))
+    done = start("mock", "--mock-script", str(path))
     assert done.returncode == 1
     assert done.stderr == f'The script {path} is wrong: answers[0] has no field "text".\n'
