@@ -100,7 +100,7 @@ class RequestLog:
         """Serve one request."""
         begun = time.monotonic()
         headers = Headers(scope=scope)
-        record = RequestRecord(_keys(headers))
+        record = RequestRecord(keys_sent(headers))
         record.tag(_session_header(headers))
         wire = _Watched(send)
         try:
@@ -120,7 +120,7 @@ def log_refusal(
     request_id: str,
 ) -> None:
     """Log a request that was refused before the application saw it; `headers` are those so far."""
-    record = RequestRecord(_keys(Headers(raw=headers)), error=error.reason)
+    record = RequestRecord(keys_sent(Headers(raw=headers)), error=error.reason)
     fields = {"request_id": request_id, **record.fields()}
     _write(logging.INFO, method, _path(path, record.secrets), error.status, fields)
 
@@ -171,7 +171,8 @@ def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 1)
 
 
-def _keys(headers: Headers) -> tuple[str, ...]:
+def keys_sent(headers: Headers) -> tuple[str, ...]:
+    """Give the keys that a request carries, right or wrong; they may be printed nowhere."""
     # With or without its scheme: what is no valid header may still be somebody's key.
     words = [word for value in headers.getlist("authorization") for word in value.split()]
     sent = [*words, *headers.getlist("x-api-key")]

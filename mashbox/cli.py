@@ -270,6 +270,29 @@ def _level(verbose: bool, quiet: bool) -> int:
     return logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
 
 
+Recording = Annotated[
+    typer.FileBinaryRead,
+    typer.Argument(help="HAR file, or JSON lines with an exchange each; - reads standard input."),
+]
+
+
+@app.command("check-traffic", epilog="Example: mashbox check-traffic recording.har")
+def check_recorded_traffic(file: Recording) -> None:
+    """Check recorded requests and responses against openapi.json.
+
+    Ends with 0 when all keep to it, 1 when some do not, 2 when the file cannot be used.
+    """
+    from mashbox.check_traffic import check_traffic
+    from mashbox.recordings import UnusableRecording
+
+    try:
+        found = check_traffic(file, typer.echo)
+    except UnusableRecording as error:
+        typer.echo(f"{file.name}: {error}", err=True)
+        raise typer.Exit(2) from None
+    raise typer.Exit(1 if found else 0)
+
+
 def main() -> None:
     """Run the command line."""
     app()

@@ -15,8 +15,9 @@ from mashbox import __version__
 from mashbox.cli import app
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+def run(*arguments: str, stdin: bytes = b"") -> Result:
+    environment = {"COLUMNS": "200", "NO_COLOR": "1"}
+    return CliRunner().invoke(app, list(arguments), input=stdin, env=environment)
 
 
 def test_alone_it_shows_help() -> None:
