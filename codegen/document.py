@@ -62,7 +62,7 @@ def _operation(document: Json, path: str, method: str, node: Json) -> Operation:
         summary=node["summary"],
         parameters=tuple(resolve(document, p) for p in node.get("parameters", ())),
         request_model=_request_model(node),
-        needs_key="security" in node,
+        needs_key=bool(node.get("security")),
     )
 
 

@@ -50,9 +50,21 @@ def write_models(document: Json, header: str, folder: Path) -> None:
 def model_view(document: Json) -> Json:
     """Return the schemas in words that the generator turns into models of the same meaning."""
     schemas = document["components"]["schemas"]
-    view = {name: _simplify(schema) for name, schema in schemas.items()}
+    view = {name: _simplify(_one_union(schemas, schema)) for name, schema in schemas.items()}
     head = {key: document[key] for key in ("openapi", "info")}
     return {**head, "paths": {}, "components": {"schemas": view}}
+
+
+def _one_union(schemas: Json, schema: Json) -> Json:
+    """Put the members of the unions in a union beside its own: `ByTypeField` tells all apart."""
+    if "oneOf" not in schema:
+        return schema
+    members: list[Json] = []
+    for member in schema["oneOf"]:
+        name = member["$ref"].rpartition("/")[2]
+        target = _one_union(schemas, schemas.get(name, {}))
+        members += target.get("oneOf", [member])
+    return {**schema, "oneOf": members}
 
 
 def _simplify(schema: Json) -> Json:

@@ -648,6 +648,12 @@ class OtherResultBlockParam(ApiModel):
     """Any other name."""
 
 
+KnownResultBlockParam = TypeAliasType(
+    "KnownResultBlockParam", Annotated[TextBlockParam | ToolReferenceBlockParam, ByTypeField]
+)
+"""A part of what a tool gave that the model reads."""
+
+
 ToolResultContentBlockParam = TypeAliasType(
     "ToolResultContentBlockParam",
     Annotated[TextBlockParam | ToolReferenceBlockParam | OtherResultBlockParam, ByTypeField],
@@ -676,6 +682,20 @@ class ServerToolBlockParam(ApiModel):
     )
     type: Annotated[str, Field(pattern="^(server_tool_use|mcp_tool_use|[a-z_]+_tool_result)$")]
     """`server_tool_use`, `mcp_tool_use`, or a name that ends with `_tool_result`."""
+
+
+KnownBlockParam = TypeAliasType(
+    "KnownBlockParam",
+    Annotated[
+        TextBlockParam
+        | ThinkingBlockParam
+        | RedactedThinkingBlockParam
+        | ToolUseBlockParam
+        | ToolResultBlockParam,
+        ByTypeField,
+    ],
+)
+"""A block of a message, but for those of other servers' tools."""
 
 
 ContentBlockParam = TypeAliasType(
@@ -1265,6 +1285,23 @@ class InputOtherItem(ApiModel):
         ),
     ]
     """Any other name."""
+
+
+KnownInputItem = TypeAliasType(
+    "KnownInputItem",
+    Annotated[
+        InputFunctionCall
+        | InputFunctionCallOutput
+        | InputCustomToolCall
+        | InputCustomToolCallOutput
+        | InputLocalShellCall
+        | InputLocalShellCallOutput
+        | InputReasoning
+        | InputItemReference,
+        ByTypeField,
+    ],
+)
+"""An item of the conversation with a type that the server reads."""
 
 
 InputItem = TypeAliasType(

@@ -101,6 +101,9 @@ def test_every_response_has_a_request_id_and_busy_ones_a_retry_after(document: J
         assert ("x-should-retry" in response["headers"]) == (status == "529")
         assert ("Allow" in response["headers"]) == (status == "405")
         assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
+        assert ("Upgrade" in response["headers"]) == (status == "426")
+        streams = "text/event-stream" in response.get("content", {})
+        assert ("Cache-Control" in response["headers"]) == streams
 
 
 def test_keys_are_for_all_but_readiness_and_optional_unless_the_server_has_some(
@@ -112,8 +115,8 @@ def test_keys_are_for_all_but_readiness_and_optional_unless_the_server_has_some(
             operation.method != "HEAD" and operation.path not in ("/", "/health")
         )
         assert operation.needs_key == ("401" in node["responses"])
-        if operation.needs_key:
-            assert node["security"] == [{"bearer": []}, {"apiKey": []}, {}]
+        keys = [{"bearer": []}, {"apiKey": []}, {}]
+        assert node["security"] == (keys if operation.needs_key else [])
 
 
 def test_errors_have_the_shape_of_their_path(document: Json) -> None:
@@ -123,7 +126,8 @@ def test_errors_have_the_shape_of_their_path(document: Json) -> None:
             assert references(response["content"]) == {f"#/components/schemas/{name}"}
 
 
-OPENAI_STATUSES = "200 400 401 403 404 405 413 415 429 500 503"
+OPENAI_STATUSES = "200 400 401 403 404 405 408 413 414 415 426 429 431 500 503"
+GET_STATUSES = "200 400 401 403 405 414 426 431"
 
 
 @pytest.mark.parametrize(
@@ -132,12 +136,52 @@ OPENAI_STATUSES = "200 400 401 403 404 405 413 415 429 500 503"
         ("/v1/chat/completions", OPENAI_STATUSES),
         ("/v1/completions", OPENAI_STATUSES),
         ("/v1/responses", OPENAI_STATUSES),
-        ("/v1/messages", "200 400 401 403 405 413 415 429 500 529"),
-        ("/v1/messages/count_tokens", "200 400 401 403 405 413 415 529"),
+        ("/v1/messages", "200 400 401 403 405 408 413 414 415 426 429 431 500 529"),
+        ("/v1/messages/count_tokens", "200 400 401 403 405 408 413 414 415 426 431 500 529"),
     ],
 )
 def test_statuses_of_the_routes(document: Json, path: str, statuses: str) -> None:
     assert " ".join(posts(document)[path]["responses"]) == statuses
+
+
+@pytest.mark.parametrize(
+    ("path", "statuses"),
+    [
+        ("/v1/health", "200 400 401 403 405 414 426 431 503"),
+        ("/health", "200 400 403 405 414 426 431 503"),
+        ("/", "200 400 403 405 414 426 431 503"),
+        ("/v1/models", GET_STATUSES),
+        ("/v1/models/{model}", "200 400 401 403 404 405 414 426 431"),
+        ("/metrics", GET_STATUSES),
+        ("/openapi.json", GET_STATUSES),
+    ],
+)
+def test_statuses_of_the_routes_without_a_body(document: Json, path: str, statuses: str) -> None:
+    assert " ".join(document["paths"][path]["get"]["responses"]) == statuses
+
+
+def test_every_body_has_an_example(document: Json) -> None:
+    bodies = [(path, "request", post["requestBody"]) for path, post in posts(document).items()]
+    bodies += responses(document)
+    for path, status, body in bodies:
+        for media_type, media in body.get("content", {}).items():
+            assert media.get("example") or media.get("examples"), (path, status, media_type)
+
+
+def test_unions_of_models_with_fixed_types_have_a_discriminator(document: Json) -> None:
+    schemas = document["components"]["schemas"]
+    unions = {name: schema for name, schema in schemas.items() if "oneOf" in schema}
+    for name, union in unions.items():
+        mapping: dict[str, str] = {}
+        for member in union["oneOf"]:
+            field = resolve(document, member).get("properties", {}).get("type", {})
+            required = "type" in resolve(document, member).get("required", ())
+            types = [field["const"]] if "const" in field else field.get("enum", [])
+            mapping |= dict.fromkeys(types if required else [], member["$ref"])
+        is_open = len(set(mapping.values())) < len(union["oneOf"])
+        found = union.get("discriminator", {}).get("mapping", {})
+        assert found == ({} if is_open else mapping), name
+    assert len([union for union in unions.values() if "discriminator" in union]) >= 11
 
 
 SAMPLING = {

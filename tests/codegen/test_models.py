@@ -285,3 +285,11 @@ def test_a_field_that_is_always_null_gets_a_type_of_its_own() -> None:
 def test_null_goes_where_a_default_stands_and_stays_elsewhere() -> None:
     assert view({"type": ["number", "null"], "default": 0.0})["type"] == "number"
     assert view({"type": ["number", "null"]})["type"] == ["number", "null"]
+
+
+def test_a_union_in_a_union_is_one_union(document: Json) -> None:
+    view = model_view(document)["components"]["schemas"]
+    names = [member["$ref"].rpartition("/")[2] for member in view["InputItem"]["anyOf"]]
+    assert names[:2] == ["InputMessage", "InputFunctionCall"]
+    assert names[-2:] == ["InputItemReference", "InputOtherItem"]
+    assert len(names) == 10
