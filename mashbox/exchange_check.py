@@ -53,15 +53,14 @@ class Routes:
         )
 
     def _path(self, path: str) -> str | None:
-        prefixes = {
-            known: found[1]
-            for known, pattern in self._patterns.items()
-            if (found := pattern.fullmatch(path)) and self._is_prefix(found[1])
-        }
-        return min(prefixes, key=lambda known: len(prefixes[known]), default=None)
+        for known, pattern in self._patterns.items():
+            if (found := pattern.fullmatch(path)) and self._is_prefix(found[1]):
+                return known
+        return None
 
     def _is_prefix(self, text: str) -> bool:
-        # A base URL that has /v1 once too often is a client's mistake, and no proxy's prefix.
+        # A base URL that has /v1 once too often is a client's mistake, and no proxy's prefix; and
+        # so a path fits one pattern, however others end.
         return self._first_segments.isdisjoint(text.split("/")[1:])
 
 

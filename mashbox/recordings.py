@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Annotated, Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from starlette.datastructures import Headers
 
 _CHUNK = 2**20
@@ -131,26 +131,22 @@ class _HarBody(BaseModel):
 
 class _HarMessage(BaseModel):
     headers: list[_Header]
+    body: _HarBody | None = Field(None, validation_alias=AliasChoices("postData", "content"))
 
     def pairs(self) -> Iterable[tuple[str, str]]:
         return ((header.name, header.value) for header in self.headers)
+
+    def content(self) -> bytes | None:
+        return self.body.read() if self.body else b""
 
 
 class _HarRequest(_HarMessage):
     method: str
     url: str
-    body: Annotated[_HarBody, Field(alias="postData")] = _HarBody()
-
-    def content(self) -> bytes | None:
-        return self.body.read()
 
 
 class _HarResponse(_HarMessage):
     status: int
-    body: Annotated[_HarBody, Field(alias="content")] = _HarBody()
-
-    def content(self) -> bytes | None:
-        return self.body.read()
 
 
 class _HarEntry(BaseModel):

@@ -19,11 +19,13 @@ from handlers.body import render_path
 
 Json = dict[str, Any]
 
+# Marks errors whose message is a predicate of ours; jsonschema's would repeat the value.
+_OURS = "mashbox"
 _NAMES = {
     "string": "a string",
     "integer": "an integer",
     "number": "a number",
-    "boolean": "true or false",
+    "boolean": "a boolean",
     "array": "an array",
     "object": "an object",
     "null": "null",
@@ -65,16 +67,18 @@ def _validator_class(document: Json) -> Callable[[Json], Validator]:
 
     def choose(validator: Any, branches: list[Json], value: Any, schema: Json) -> Iterator[Any]:
         """Descend only where the discriminator points: the errors of one branch say enough."""
-        if not isinstance(value, dict):
-            yield ValidationError("should be an object")
+        if not (rule := schema.get("discriminator")):
+            yield from Draft202012Validator.VALIDATORS["oneOf"](validator, branches, value, schema)
             return
-        rule = schema["discriminator"]
+        if not isinstance(value, dict):
+            yield ValidationError("should be an object", validator=_OURS)
+            return
         name = value.get(rule["propertyName"])
         if isinstance(name, str) and (target := rule["mapping"].get(name)):
             yield from validator.descend(value, resolve(document, {"$ref": target}))
         else:
             wanted = f"should be {_listed(rule['mapping'])}"
-            yield ValidationError(wanted, path=(rule["propertyName"],))
+            yield ValidationError(wanted, validator=_OURS, path=(rule["propertyName"],))
 
     keywords = {"$ref": follow, "oneOf": choose, "required": _required}
     # Its type hints leave the result open.
@@ -87,18 +91,17 @@ def _required(validator: Any, names: list[str], value: Any, schema: Json) -> Ite
     if isinstance(value, dict):
         for name in names:
             if name not in value:
-                yield ValidationError("is missing", path=(name,))
+                yield ValidationError("is missing", validator=_OURS, path=(name,))
 
 
 def _predicate(error: ValidationError) -> str:
     keyword, rule = str(error.validator), cast(Any, error.validator_value)
-    if keyword in ("oneOf", "required"):
+    if keyword == _OURS:
         return error.message
     if keyword == "type":
         return f"should be {_types(rule)}, not {_type_of(error.instance)}"
     if words := _PREDICATES.get(keyword):
         return words(rule)
-    # jsonschema's own message would repeat the value.
     return f"breaks the schema's `{keyword}`"
 
 
@@ -110,11 +113,16 @@ _PREDICATES: dict[str, Callable[[Any], str]] = {
     "exclusiveMinimum": lambda limit: f"should be greater than {limit}",
     "exclusiveMaximum": lambda limit: f"should be less than {limit}",
     "pattern": lambda pattern: f"should match {pattern}",
-    "minLength": lambda _: "must not be empty",
-    "minItems": lambda least: f"should have at least {least} items",
+    "minLength": lambda least: _at_least(least, "characters"),
+    "minItems": lambda least: _at_least(least, "items"),
     "maxItems": lambda most: f"should have at most {most} items",
     "anyOf": lambda _: "fits none of the forms that the contract lists",
+    "oneOf": lambda _: "does not fit exactly one of the forms that the contract lists",
 }
+
+
+def _at_least(number: int, nouns: str) -> str:
+    return "must not be empty" if number == 1 else f"should have at least {number} {nouns}"
 
 
 def _listed(values: Any) -> str:
@@ -132,7 +140,7 @@ def _type_of(value: Any) -> str:
         case None:
             return "null"
         case bool():
-            return json.dumps(value)
+            return "a boolean"
         case int() | float():
             return "a number"
         case str():

@@ -50,9 +50,10 @@ def test_bodies_of_a_har_file_may_be_base64_or_left_out() -> None:
         har_entry(text="e30="),
         har_entry(size=0),
         har_entry(size=9),
+        har_entry() | {"response": {"status": 200, "headers": [], "content": None}},
     ]
     bodies = [exchange.response_body for exchange in read("\ufeff" + har(*entries, pages=[]))]
-    assert bodies == [b"{}", b"e30=", b"", None]
+    assert bodies == [b"{}", b"e30=", b"", None, b""]
 
 
 def test_a_recording_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

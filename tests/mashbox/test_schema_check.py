@@ -38,7 +38,7 @@ def faults(schema: dict[str, Any], value: object) -> list[str]:
     ("schema", "value", "sentence"),
     [
         ({"type": "string"}, 1, "should be a string, not a number"),
-        ({"type": ["integer", "null"]}, True, "should be an integer or null, not true"),
+        ({"type": ["integer", "null"]}, True, "should be an integer or null, not a boolean"),
         ({"type": "integer"}, None, "should be an integer, not null"),
         ({"type": "number"}, "secret", "should be a number, not a string"),
         ({"type": "object"}, [], "should be an object, not an array"),
@@ -51,9 +51,11 @@ def faults(schema: dict[str, Any], value: object) -> list[str]:
         ({"exclusiveMaximum": 0}, 0, "should be less than 0"),
         ({"pattern": "^msg_"}, "secret", "should match ^msg_"),
         ({"minLength": 1}, "", "must not be empty"),
-        ({"minItems": 1}, [], "should have at least 1 items"),
+        ({"minItems": 1}, [], "must not be empty"),
+        ({"minItems": 2}, [1], "should have at least 2 items"),
         ({"maxItems": 1}, [1, 2], "should have at most 1 items"),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "x", "fits none of the forms that"),
+        ({"oneOf": [{"const": "x"}, {"const": "y"}]}, "secret", "does not fit exactly one of"),
         ({"multipleOf": 2}, 3, "breaks the schema's `multipleOf`"),
     ],
 )
