@@ -222,6 +222,7 @@ _SHORT = {
     "output_text.": "text.",
     "reasoning_text.": "text.",
     "function_call_arguments.": "arguments.",
+    "custom_tool_call_input.": "arguments.",
 }
 
 
@@ -244,6 +245,8 @@ class Responses(Wire):
         for item in body["output"]:
             if item["type"] == "function_call":
                 answer.calls.append(_called(item))
+            elif item["type"] == "custom_tool_call":
+                answer.calls.append((item["name"], item["input"]))
             elif item["type"] == "message":
                 answer.text += "".join(part["text"] for part in item["content"])
             else:
@@ -279,9 +282,18 @@ def _check_deltas(events: list[Json], items: list[Json]) -> None:
     for index, item in enumerate(items):
         own = [event for event in events if event.get("output_index") == index]
         the_one([event.get("item_id") or event["item"]["id"] for event in own])
-        told = item["arguments"] if "arguments" in item else item["content"][0]["text"]
+        told = _told(item)
         deltas = "".join(e["delta"] for e in own if e["type"].endswith("delta"))
         expect(deltas == told, f"{told!r} was streamed as {deltas!r}")
+
+
+def _told(item: Json) -> str:
+    told: str = (
+        item["content"][0]["text"]
+        if "content" in item
+        else item.get("arguments", item.get("input"))
+    )
+    return told
 
 
 def _unfinished(events: list[Json], kind: str, index: int) -> str:

@@ -87,7 +87,7 @@ class Wire(ABC):
             return self._read_stream(body)
 
     def _read_stream(self, body: str) -> Answer:
-        events = _events(body)
+        events = read_events(body)
         kinds = " ".join(map(self.kind, events))
         expect(re.fullmatch(self.grammar, kinds), f"{self.path} does not stream so: {kinds}")
         answer = self.fold([event for event in events if isinstance(event, dict)])
@@ -149,7 +149,7 @@ def the_one(values: list[Any]) -> Any:
     return values[0]
 
 
-def _events(body: str) -> list[Any]:
+def read_events(body: str) -> list[Any]:
     """Take a stream apart; comments are left out, an end marker stays a string."""
     expect(body.endswith("\n\n"), f"the stream is cut: {body[-80:]!r}")
     blocks = [b for b in body.removesuffix("\n\n").split("\n\n") if not b.startswith(":")]

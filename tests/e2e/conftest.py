@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.judged import judge_transports
 from tests.e2e.server import Server
+
+
+@pytest.fixture(scope="session", autouse=True)
+def judged_answers() -> Iterator[None]:
+    """What servers answer to these tests is held to the contract."""
+    with pytest.MonkeyPatch.context() as patch:
+        judge_transports(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from bench.wire import Answer, Wire
+from tests.contract.judge import judge
 from tests.e2e.server import HTTP, Server
 
 Json = dict[str, Any]
@@ -76,7 +77,9 @@ class Pending:
     def answer(self) -> Answer:
         """Wait for the answer and verify it; fails with what was broken."""
         got = self._connection.getresponse()
-        response = httpx.Response(got.status, headers=got.getheaders(), content=got.read())
+        body = got.read()
+        judge(f"POST {self.wire.path}", got.status, dict(got.getheaders()), body)
+        response = httpx.Response(got.status, headers=got.getheaders(), content=body)
         self._connection.close()
         return self.wire.read(response)
 

@@ -14,6 +14,8 @@ from types import TracebackType
 import httpx
 import psutil
 
+from tests.contract.judged import ADDRESSES
+
 START_SECONDS = 300.0
 # Made once: a client of its own for every request would spend most of its time on certificates.
 HTTP = httpx.Client(timeout=120.0, limits=httpx.Limits(max_connections=None))
@@ -43,6 +45,7 @@ class Server:
             self.lines.append(line)
             if not self._url and (found := _READY.search(line)):
                 self._url = found[1]
+                ADDRESSES.add(httpx.URL(self._url).netloc.decode())
                 self._listening.set()
         self._listening.set()
 

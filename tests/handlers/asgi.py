@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Container
 from typing import Any
 
 import httpx
 from starlette.types import ASGIApp, Message, Scope
 
+from handlers.api_keys import NO_KEYS, Tenants
 from handlers.routes import ServedEngine
 from mashbox.app import create_app
+from mashbox.hosts import LOOPBACK_NAMES
+from tests.contract.judged import Judged
 
 CHAT = "/v1/chat/completions"
 QUESTION = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -88,9 +92,16 @@ class Connection:
         return bool(bodies) and not bodies[-1].get("more_body", False)
 
 
+def judged_app(
+    engine: ServedEngine, hosts: Container[str] = LOOPBACK_NAMES, tenants: Tenants = NO_KEYS
+) -> ASGIApp:
+    """The whole application over `engine`, whose every answer is held to the contract."""
+    return Judged(create_app(engine, hosts, tenants))
+
+
 def client(engine: ServedEngine) -> httpx.AsyncClient:
     """An HTTP client of the whole application over `engine`."""
-    transport = httpx.ASGITransport(create_app(engine))
+    transport = httpx.ASGITransport(judged_app(engine))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000")
 
 

@@ -13,8 +13,7 @@ from openai import AsyncOpenAI
 from engine.errors import ContextOverflow, NotReady, PromptRefused, QueueFull, WorkerFailed
 from engine.events import PartDelta, PartEnd, PartStart
 from engine.request import ChatPrompt, Message, TextPrompt
-from mashbox.app import create_app
-from tests.handlers.asgi import QUESTION, client, error_of, named_events, sse_events
+from tests.handlers.asgi import QUESTION, client, error_of, judged_app, named_events, sse_events
 from tests.handlers.schemas import schema
 from tests.handlers.scripted_engine import (
     MODEL_ID,
@@ -116,7 +115,7 @@ async def test_anthropic_s_sdk_reads_answers_streams_counts_and_errors() -> None
     ]
     *text, finished = text_events("Hel", "lo")
     engine = ScriptedEngine([*text, *call, finished])
-    transport = httpx2.ASGITransport(create_app(engine))
+    transport = httpx2.ASGITransport(judged_app(engine))
     async with AsyncAnthropic(
         base_url="http://127.0.0.1:8000",
         api_key="any",
@@ -201,7 +200,7 @@ async def test_a_prompt_that_is_too_long_is_called_prompt() -> None:
 
 
 async def test_openai_s_sdk_reads_continuations() -> None:
-    transport = httpx2.ASGITransport(create_app(ScriptedEngine(text_events("Hel", "lo"))))
+    transport = httpx2.ASGITransport(judged_app(ScriptedEngine(text_events("Hel", "lo"))))
     async with AsyncOpenAI(
         base_url="http://127.0.0.1:8000/v1",
         api_key="any",

@@ -12,9 +12,8 @@ from starlette.types import Receive, Scope, Send
 from engine.errors import QueueFull, WorkerFailed
 from engine.events import FinishReason
 from handlers.request_log import RequestLog, printable
-from mashbox.app import create_app
 from mashbox.logs import JsonFormatter, TextFormatter
-from tests.handlers.asgi import CHAT, QUESTION, Connection, client, http_scope
+from tests.handlers.asgi import CHAT, QUESTION, Connection, client, http_scope, judged_app
 from tests.handlers.scripted_engine import Hold, ScriptedAnswer, ScriptedEngine, text_events
 
 KEY = "sk-0123456789abcdef"
@@ -104,7 +103,7 @@ async def test_the_header_s_session_tag_wins_over_the_body_s(lines: Lines) -> No
 
 async def test_a_client_that_left_before_the_answer_is_a_499(lines: Lines) -> None:
     hold, connection = Hold(), Connection(json.dumps(QUESTION).encode())
-    app = create_app(ScriptedEngine([hold, *text_events("Hello")]))
+    app = judged_app(ScriptedEngine([hold, *text_events("Hello")]))
     scope = http_scope("POST", CHAT, content_type="application/json")
     serving = asyncio.ensure_future(connection.serve(app, scope))
     await hold.reached.wait()
@@ -115,7 +114,7 @@ async def test_a_client_that_left_before_the_answer_is_a_499(lines: Lines) -> No
 
 async def test_a_client_that_left_a_stream_is_an_abort(lines: Lines) -> None:
     hold, connection = Hold(), Connection(json.dumps(QUESTION | {"stream": True}).encode())
-    app = create_app(ScriptedEngine([*text_events("Hel", "lo")[:3], hold]))
+    app = judged_app(ScriptedEngine([*text_events("Hel", "lo")[:3], hold]))
     scope = http_scope("POST", CHAT, content_type="application/json")
     serving = asyncio.ensure_future(connection.serve(app, scope))
     await hold.reached.wait()
@@ -204,7 +203,7 @@ def test_a_client_s_text_cannot_leave_its_place(tag: str, shown: str) -> None:
 
 async def test_a_tag_in_utf_8_is_read_as_such_and_other_bytes_are_escaped(lines: Lines) -> None:
     for raw in ("Zoë".encode(), b"a\x85\xff"):
-        connection, app = Connection(json.dumps(QUESTION).encode()), create_app(ScriptedEngine())
+        connection, app = Connection(json.dumps(QUESTION).encode()), judged_app(ScriptedEngine())
         headers = {"content_type": "application/json", "x_session_id": raw.decode("latin-1")}
         await connection.serve(app, http_scope("POST", CHAT, **headers))
     first, second = lines()

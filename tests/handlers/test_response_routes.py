@@ -15,8 +15,8 @@ from engine.request import ChatPrompt, Message
 from generated.models import ResponsesRequest
 from handlers import sse
 from handlers.routes import Routes
-from mashbox.app import contract, create_app
-from tests.handlers.asgi import Connection, client, error_of, named_events
+from mashbox.app import contract
+from tests.handlers.asgi import Connection, client, error_of, judged_app, named_events
 from tests.handlers.schemas import schema
 from tests.handlers.scripted_engine import (
     MODEL_ID,
@@ -106,7 +106,7 @@ async def test_the_official_sdk_reads_responses_and_their_streams() -> None:
     members = [{"type": "custom", "name": "tell"}]
     namespace = {"type": "namespace", "name": "agents", "description": "", "tools": members}
     fields: Any = {"model": MODEL_ID, "input": "Hi", "tools": [namespace]}
-    transport = httpx2.ASGITransport(create_app(ScriptedEngine(CALL)))
+    transport = httpx2.ASGITransport(judged_app(ScriptedEngine(CALL)))
     async with AsyncOpenAI(
         base_url="http://127.0.0.1:8000/v1",
         api_key="any",

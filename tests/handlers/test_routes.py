@@ -16,7 +16,7 @@ from engine.messages import HostCacheUse
 from engine.request import ChatPrompt, Message
 from generated.routes import OPERATIONS
 from handlers.routes import Routes
-from mashbox.app import contract, create_app
+from mashbox.app import contract
 from tests.handlers.asgi import (
     CHAT,
     QUESTION,
@@ -24,6 +24,7 @@ from tests.handlers.asgi import (
     client,
     error_of,
     http_scope,
+    judged_app,
     sse_events,
 )
 from tests.handlers.schemas import schema
@@ -123,7 +124,7 @@ async def test_health_while_loading_is_503() -> None:
 async def test_head_tells_readiness_without_a_body(path: str) -> None:
     for engine, status in ((ScriptedEngine(), 200), (loading(), 503)):
         connection = Connection()
-        await connection.serve(create_app(engine), http_scope("HEAD", path))
+        await connection.serve(judged_app(engine), http_scope("HEAD", path))
         headers = dict(connection.messages[0]["headers"])
         assert (connection.status, connection.body) == (status, b"")
         assert headers.get(b"retry-after") == (None if status == 200 else b"1")
@@ -255,7 +256,7 @@ async def test_the_model_is_checked_before_the_engine_is_asked() -> None:
 
 
 async def test_the_official_sdk_reads_answers_streams_and_models() -> None:
-    transport = httpx2.ASGITransport(create_app(ScriptedEngine(text_events("Hel", "lo"))))
+    transport = httpx2.ASGITransport(judged_app(ScriptedEngine(text_events("Hel", "lo"))))
     async with AsyncOpenAI(
         base_url="http://127.0.0.1:8000/v1",
         api_key="any",

@@ -8,9 +8,9 @@ import pytest
 from starlette.types import Message
 
 from handlers.api_keys import key_digest
-from mashbox.app import contract, create_app
+from mashbox.app import contract
 from mashbox.hosts import host_names
-from tests.handlers.asgi import CHAT, QUESTION, Connection, client, error_of, http_scope
+from tests.handlers.asgi import CHAT, QUESTION, Connection, client, error_of, http_scope, judged_app
 from tests.handlers.scripted_engine import Hold, ScriptedEngine, text_events
 
 
@@ -56,7 +56,7 @@ async def test_a_chunked_body_is_measured_too() -> None:
     piece = b" " * 2**20
     connection = Connection(*[piece] * 32, b"{}")
     scope = http_scope("POST", CHAT, content_type="application/json")
-    await connection.serve(create_app(ScriptedEngine()), scope)
+    await connection.serve(judged_app(ScriptedEngine()), scope)
     assert connection.status == 413
     assert json.loads(connection.body)["error"]["code"] == "request_too_large"
 
@@ -87,7 +87,7 @@ async def test_a_fault_in_our_own_code_is_a_500_that_tells_nothing(
 
 
 async def test_the_own_host_names_can_be_chosen() -> None:
-    app = create_app(ScriptedEngine(), ["box.example"])
+    app = judged_app(ScriptedEngine(), ["box.example"])
     for host, status in (("box.example", 200), ("localhost", 403)):
         connection = Connection()
         await connection.serve(app, http_scope(host=host))
@@ -95,7 +95,7 @@ async def test_the_own_host_names_can_be_chosen() -> None:
 
 
 async def test_where_others_reach_the_server_any_address_is_its_name() -> None:
-    app = create_app(ScriptedEngine(), host_names("0.0.0.0", ["box.example"]))
+    app = judged_app(ScriptedEngine(), host_names("0.0.0.0", ["box.example"]))
     for host, status in (("192.0.2.1:8000", 200), ("box.example", 200), ("evil.example", 403)):
         connection = Connection()
         await connection.serve(app, http_scope(host=host, origin=f"https://{host}"))
@@ -106,7 +106,7 @@ TENANTS = {key_digest("k" * 16): "red"}
 
 
 async def keyed(method: str, path: str, **headers: str) -> httpx.Response:
-    transport = httpx.ASGITransport(create_app(ScriptedEngine(), tenants=TENANTS))
+    transport = httpx.ASGITransport(judged_app(ScriptedEngine(), tenants=TENANTS))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
         return await http.request(method, path, headers=headers)
 
@@ -161,7 +161,7 @@ async def test_a_client_that_leaves_cancels_its_request_through_the_whole_stack(
     engine = ScriptedEngine([hold, *text_events("Hello")])
     connection = Connection(json.dumps(QUESTION | {"stream": stream}).encode())
     scope = http_scope("POST", CHAT, content_type="application/json")
-    serving = asyncio.ensure_future(connection.serve(create_app(engine), scope))
+    serving = asyncio.ensure_future(connection.serve(judged_app(engine), scope))
     await hold.reached.wait()
     connection.left.set()
     await serving
@@ -171,7 +171,7 @@ async def test_a_client_that_leaves_cancels_its_request_through_the_whole_stack(
 async def test_a_client_that_leaves_while_sending_its_body_asks_nothing() -> None:
     engine, connection = ScriptedEngine(), Connection()
     scope = http_scope("POST", CHAT, content_type="application/json")
-    serving = asyncio.ensure_future(connection.serve(create_app(engine), scope))
+    serving = asyncio.ensure_future(connection.serve(judged_app(engine), scope))
     connection.left.set()
     await serving
     assert (engine.requests, connection.messages) == ([], [])
@@ -183,7 +183,7 @@ async def test_a_stream_s_text_passes_the_whole_stack_at_once() -> None:
     engine = ScriptedEngine([*events[:3], hold, *events[3:]])
     connection = Connection(json.dumps(QUESTION | {"stream": True}).encode())
     scope = http_scope("POST", CHAT, content_type="application/json")
-    serving = asyncio.ensure_future(connection.serve(create_app(engine), scope))
+    serving = asyncio.ensure_future(connection.serve(judged_app(engine), scope))
     await hold.reached.wait()
     assert b'"Hel"' in connection.body
     hold.released.set()
@@ -202,7 +202,7 @@ async def test_the_lifespan_protocol_is_served() -> None:
     async def send(message: Message) -> None:
         said.append(message["type"])
 
-    await create_app(ScriptedEngine())({"type": "lifespan", "state": {}}, receive, send)
+    await judged_app(ScriptedEngine())({"type": "lifespan", "state": {}}, receive, send)
     assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
