@@ -4,8 +4,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings
 
 from engine.example_json import example_arguments
+from tests.engine.random_schemas import argument_schemas
+from tests.engine.tool_schemas import SCHEMAS
 
 NODE = {
     "type": "object",
@@ -41,6 +44,34 @@ def object_with(schema: Any, **more: Any) -> dict[str, Any]:
         object_with({"allOf": [object_with({"type": "null"}), {"required": ["b"]}]}),
         object_with({"allOf": [{"$ref": "#/$defs/x"}]}, **{"$defs": {"x": object_with({})}}),
         object_with({"properties": {"deep": {"type": "integer"}}, "required": ["deep"]}),
+        object_with({"type": "string", "pattern": r"^(feat|fix)\([a-z]+\): .{3,}$"}),
+        object_with({"type": "string", "pattern": r"^[A-Z]\w*$", "minLength": 9}),
+        object_with({"type": "string", "maxLength": 0}),
+        object_with({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+        object_with({"type": "number", "minimum": 0.25, "multipleOf": 0.1}),
+        object_with({"type": "integer", "enum": ["no", 7], "minimum": 5}),
+        object_with(
+            {"type": "array", "items": {"enum": [1, 2, 3]}, "minItems": 3, "uniqueItems": True}
+        ),
+        object_with({"type": "array", "contains": {"const": 4}, "minContains": 2}),
+        object_with(
+            {"type": "array", "prefixItems": [{"const": 1}, {"const": "x"}], "minItems": 2}
+        ),
+        object_with({"type": "object", "minProperties": 2, "additionalProperties": {"const": 3}}),
+        object_with(
+            {"type": "object", "patternProperties": {"^x-": {"const": 1}}, "minProperties": 1}
+        ),
+        object_with({"not": {"type": "string"}}),
+        object_with({"not": {"const": True}, "type": "boolean"}),
+        object_with({"type": "string"}, dependentRequired={"a": ["b"]}),
+        object_with(
+            {"enum": [1, 2]},
+            **{"if": {"properties": {"a": {"const": 1}}}, "then": {"required": ["b"]}},
+        ),
+        object_with(
+            {"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 0}, {"type": "null"}]}
+        ),
+        {"$ref": "#/$defs/whole", "$defs": {"whole": object_with({"const": 5})}},
     ],
 )
 def test_the_example_is_valid(schema: dict[str, Any]) -> None:
@@ -88,3 +119,18 @@ def test_a_schema_that_cannot_be_read_has_no_arguments(schema: Any) -> None:
 def test_a_schema_without_end_gives_a_finite_example() -> None:
     schema = {"$ref": "#/$defs/node", "$defs": {"node": NODE}}
     assert "next" in example_arguments(schema, {})
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_example_is_valid_under_schemas_of_real_tools(name: str) -> None:
+    jsonschema.validate(example_arguments(SCHEMAS[name], {}), SCHEMAS[name])
+
+
+@settings(max_examples=150, deadline=None)
+@given(argument_schemas())
+def test_the_example_is_valid_under_any_schema(schema: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator(schema).validate(example_arguments(schema, {}))
+
+
+def test_a_reference_never_leads_to_the_network() -> None:
+    assert example_arguments(object_with({"$ref": "http://127.0.0.1:9/schema"}), {}) == {}
