@@ -49,6 +49,8 @@ class Answer:
         self._events: asyncio.Queue[Event | EngineError] = asyncio.Queue()
         self._owner = owner
         self._retried = False
+        # The mock's engine alters what clients see.
+        self.edit: Callable[[Event], Event] = lambda event: event
 
     @property
     def request_id(self) -> str:
@@ -80,7 +82,7 @@ class Answer:
             event = await self._events.get()
             if isinstance(event, EngineError):
                 raise event
-            yield event
+            yield self.edit(event)
 
     def retry(self, error: WorkerFailed) -> None:
         """Run a request again, from the start, that `error` ended; raises `error` the second time.

@@ -81,7 +81,8 @@ class _Speller:
                 return self.spell(value[1][0])
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
                 least, most, inside = value
-                return self.spell(inside) * min(int(most), least + self._more, _LARGEST_SIZE)
+                repeated: int = min(int(most), least + self._more, _LARGEST_SIZE)
+                return self.spell(inside) * repeated
             case "SUBPATTERN":
                 return self._groups.setdefault(value[0], self.spell(value[-1]))
             case "ATOMIC_GROUP":

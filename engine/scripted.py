@@ -15,7 +15,8 @@ from engine.config import EngineConfig
 from engine.host_cache import Payload
 from engine.messages import Ready
 from engine.model_format import detect_format
-from engine.script import Script, ScriptedAnswer, Situation, read_script
+from engine.script import Script, ScriptedAnswer, Situation
+from engine.script_reader import read_directives, read_script
 from engine.scripted_prompt import PromptReader
 from engine.scripted_reply import Reply
 from engine.scripted_tokenizer import END_OF_TURN, tokenizer_json
@@ -100,10 +101,12 @@ class ScriptedRunner:
             user=prompt.user,
             after_tool_result=prompt.after_tool_result,
             tools=bool(prompt.tools),
+            turn=prompt.turn,
             request=self._requests,
             restarts=self._restarts,
         )
-        return Reply(self._script.choose(situation), prompt, self._writer, self._end)
+        answer = self._script.choose(situation, read_directives(prompt.user))
+        return Reply(answer, prompt, self._writer, self._end)
 
 
 def _delay(answer: ScriptedAnswer, position: int) -> float:

@@ -25,7 +25,8 @@ class ReadPrompt:
     """What the scripted model understands of a prompt.
 
     `user` is the last user message, or a prompt that is no chat. `after_tool_result` tells whether
-    a result came after the last assistant message. `may_think` is false where the prompt closes the
+    a result came after the last assistant message, `turn` how often the assistant has spoken since
+    the last user message. `may_think` is false where the prompt closes the
     thinking, continues a message, or is no chat.
     """
 
@@ -33,6 +34,7 @@ class ReadPrompt:
     after_tool_result: bool
     tools: tuple[OfferedTool, ...]
     may_think: bool
+    turn: int = 0
 
 
 class PromptReader:
@@ -54,13 +56,18 @@ class PromptReader:
         read = [self._text(turn).partition("\n") for turn in turns]
         results = [self._result in turn for turn in turns]
         speakers = zip(read, results, strict=True)
-        asked = [text for (role, _, text), result in speakers if role == "user" and not result]
+        asked = [
+            (n, text)
+            for n, ((role, _, text), result) in enumerate(speakers)
+            if role == "user" and not result
+        ]
         spoken = [n for n, (role, _, _) in enumerate(read[:-1]) if role == "assistant"]
         return ReadPrompt(
-            user=asked[-1] if asked else self._text(bare),
+            user=asked[-1][1] if asked else self._text(bare),
             after_tool_result=any(results[spoken[-1] if spoken else 0 :]),
             tools=self._read_tools(turns),
             may_think=bool(read) and read[-1] == ("assistant", "\n", ""),
+            turn=sum(n > (asked[-1][0] if asked else -1) for n in spoken),
         )
 
     def _read_tools(self, turns: list[list[int]]) -> tuple[OfferedTool, ...]:

@@ -17,8 +17,10 @@ from engine.catalog import resolve
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
+from engine.mock import MockEngine
 from engine.model_files import estimate_memory, read_header
-from engine.script import MAX_CONTEXT, MOCK, MOCK_NAMES, scripted_source
+from engine.script import MAX_CONTEXT, MOCK, MOCK_NAMES
+from engine.script_reader import scripted_source
 from handlers.api_keys import Tenants
 from mashbox import __version__
 from mashbox.app import create_app
@@ -78,7 +80,7 @@ def start(console: Console, name: str | None, server: ServerOptions, options: Mo
     sock = _bind(server.host, server.port)
     try:
         config = configure(console, name, options)
-        engine = Engine(config)
+        engine = MockEngine(config) if config.model.scripted else Engine(config)
         app = create_app(engine, host_names(server.host, server.allowed_hosts), tenants)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(app, engine, sock, console, server.drain, bool(tenants)))

@@ -13,7 +13,7 @@ from bench.protocols import WIRES
 from bench.wire import Answer, Wire
 from engine.config import EngineConfig
 from engine.engine import Engine
-from engine.script import scripted_source
+from engine.script_reader import scripted_source
 from tests.e2e.scripts import (
     PARTS,
     TEXT,

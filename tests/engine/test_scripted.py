@@ -21,7 +21,7 @@ from engine.model_format import FORMATS, detect_format
 from engine.request import ChatPrompt, SamplingParams, Thinking, Tool, ToolChoice
 from engine.response_parser import ResponseParser
 from engine.scheduler import Scheduler
-from engine.script import scripted_source
+from engine.script_reader import scripted_source
 from engine.scripted import load_scripted
 from engine.tokenizer import Tokenizer
 from engine.tool_grammar import build_constraint, control_ids
@@ -244,7 +244,7 @@ def test_a_wrong_script_is_refused_before_any_worker_starts(tmp_path: Path) -> N
 
 def test_it_needs_no_torch() -> None:
     code = (
-        "import sys; from engine.scripted import *; from engine.script import *;"
+        "import sys; from engine.scripted import *; from engine.script_reader import *;"
         "load_scripted(EngineConfig(scripted_source(None), ctx=64));"
         "sys.exit('torch' in sys.modules)"
     )

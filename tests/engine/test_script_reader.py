@@ -8,9 +8,19 @@ from typing import Any
 import pytest
 
 from engine.errors import ModelError
-from engine.script import CallPart, Match, Script, ScriptedAnswer, Situation, TextPart, read_script
+from engine.script import (
+    CallPart,
+    Counts,
+    Match,
+    Refusal,
+    Script,
+    ScriptedAnswer,
+    Situation,
+    TextPart,
+)
+from engine.script_reader import DirectiveError, read_directives, read_script
 
-SITUATION = Situation("What is up?", after_tool_result=False, tools=True, request=1, restarts=0)
+SITUATION = Situation("What is up?", False, tools=True, request=1, restarts=0)
 
 
 def script(tmp_path: Path, data: Any) -> Script:
@@ -87,6 +97,13 @@ def test_an_answer_whose_match_fits_goes_first(match: Match, other: dict[str, An
             'parts[0].tool_call has no field "n"',
         ),
         ({"answers": [{"match": {"tools": 1}}]}, "answers[0].match.tools is not of type boolean"),
+        ({"answers": [{"refuse": {"kind": "no"}}]}, "answers[0].refuse.kind is none of rate_limit"),
+        ({"answers": [{"usage": {"tokens": 1}}]}, 'answers[0].usage has no field "tokens"'),
+        ({"answers": [{"cut_at": 1}, {}]}, "answers[0] has refuse, usage, error_at, cut_at"),
+        (
+            {"answers": [{"match": {"request": 1}, "usage": {}}, {}]},
+            "needs a match, without request and restarts",
+        ),
     ],
 )
 def test_a_wrong_script_is_refused_naming_the_place(
@@ -102,3 +119,46 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     for name in ("script.json", "missing.json"):
         with pytest.raises(ModelError, match="cannot be read"):
             read_script(tmp_path / name)
+
+
+def test_what_the_server_plays_is_read(tmp_path: Path) -> None:
+    refuse = {"kind": "rate_limit", "times": 2, "retry_after": 3}
+    data = {"refuse": refuse, "usage": {"cached_tokens": 1}, "error_at": 4, "cut_at": 5}
+    (answer,) = script(tmp_path, {"answers": [data]}).answers
+    assert answer.refuse == Refusal("rate_limit", times=2, retry_after=3)
+    assert answer.usage == Counts(cached_tokens=1)
+    assert (answer.error_at, answer.cut_at, answer.served) == (4, 5, True)
+
+
+def test_a_directive_is_the_json_after_its_word_at_the_start_of_a_line() -> None:
+    text = 'Say: #!mock {}\n#!mock {"parts":\n [{"text": "1"}]} and\n#!mock\t{"crash_at": 0}'
+    assert read_directives(text) == (
+        ScriptedAnswer((TextPart("text", "1"),)),
+        ScriptedAnswer((), crash_at=0),
+    )
+    assert read_directives("A #!mock, or a #!mockery\n#!mocked {\n#!mock-up") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("#!mock", "#!mock is not followed by JSON"),
+        ("#!mock{", "#!mock is not followed by JSON"),
+        ("#!mock {", "#!mock is not followed by JSON"),
+        ("#!mock " + "[" * 10**5, "#!mock is not followed by JSON"),
+        ("#!mock []", "#!mock is not an object"),
+        ('#!mock {"match": {}}', '#!mock has no field "match"'),
+        ('#!mock {"parts": [{"text": 1}]}', "#!mock.parts[0].text is not of type string"),
+    ],
+)
+def test_a_wrong_directive_is_refused_naming_the_place(text: str, complaint: str) -> None:
+    with pytest.raises(DirectiveError) as refused:
+        read_directives(text)
+    assert complaint in str(refused.value)
+
+
+def test_directives_go_first_one_for_each_answer_since_the_user_spoke() -> None:
+    plain, one, two = ScriptedAnswer(()), ScriptedAnswer((), crash_at=1), ScriptedAnswer(())
+    turns = [replace(SITUATION, turn=n) for n in range(3)]
+    chosen = [Script((plain,)).choose(turn, (one, two)) for turn in turns]
+    assert [chosen[0] is one, chosen[1] is two, chosen[2] is plain] == [True, True, True]
