@@ -90,10 +90,24 @@ class ErrorDetail(ApiModel):
     """A word for programs, such as `model_not_found`; null when there is none."""
 
 
-class Error(ApiModel):
+class ErrorBody(ApiModel):
     """Body of an error on every other path."""
 
     error: ErrorDetail
+
+
+class OpenApiDocument(ApiModel):
+    """A description of an API."""
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    openapi: str
+    """Version of the OpenAPI specification."""
+    info: dict[str, Any]
+    """Title, version and the like."""
+    paths: dict[str, Any]
+    """The operations of each path."""
 
 
 NonEmptyString = TypeAliasType("NonEmptyString", Annotated[str, Field(min_length=1)])
@@ -411,14 +425,20 @@ class ChatDelta(ApiModel):
     """New pieces of tool calls."""
 
 
+ChatChunkFinishReason = TypeAliasType(
+    "ChatChunkFinishReason", Literal["stop", "length", "tool_calls", "error"]
+)
+"""`stop`: the model was done or met a stop string; `length`: no more tokens were allowed; `tool_calls`: it wants tools called; `error`: it failed."""
+
+
 class ChatChunkChoice(ApiModel):
     """One answer's news."""
 
     index: Annotated[StrictInt, Field(ge=0, le=0)]
     """Always 0."""
     delta: ChatDelta
-    finish_reason: Literal["stop", "length", "tool_calls", "error"] | None
-    """Null until the end; `error` when the answer failed."""
+    finish_reason: ChatChunkFinishReason | None
+    """Null until the end."""
 
 
 class StreamError(ApiModel):
@@ -530,6 +550,10 @@ class CompletionUsage(ApiModel):
     """Both together."""
 
 
+CompletionFinishReason = TypeAliasType("CompletionFinishReason", Literal["stop", "length", "error"])
+"""`stop`: the model was done or met a stop string; `length`: no more tokens were allowed; `error`: it failed."""
+
+
 class CompletionChoice(ApiModel):
     """One continuation."""
 
@@ -537,8 +561,8 @@ class CompletionChoice(ApiModel):
     """Always 0."""
     text: str
     """The text, or in a stream what is new of it."""
-    finish_reason: Literal["stop", "length", "error"] | None
-    """`stop`: the model was done or met a stop string; `length`: no more tokens were allowed; `error`: it failed. Null until the end of a stream."""
+    finish_reason: CompletionFinishReason | None
+    """Null until the end of a stream."""
 
 
 class Completion(ApiModel):
@@ -922,6 +946,12 @@ class MessageUsage(ApiModel):
     """Tokens of the answer so far."""
 
 
+StopReason = TypeAliasType(
+    "StopReason", Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"]
+)
+"""`end_turn`: the model was done; `max_tokens`: no more tokens were allowed; `stop_sequence`: it met a stop string; `tool_use`: it wants tools called."""
+
+
 class Message(ApiModel):
     """A whole answer, or its frame where a stream starts."""
 
@@ -935,8 +965,8 @@ class Message(ApiModel):
     """The request's `model`; without one, the id of the model that answered."""
     content: JsonArray[ContentBlock]
     """Blocks: thoughts, text, calls."""
-    stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"] | None
-    """`end_turn`: the model was done; `max_tokens`: no more tokens were allowed; `stop_sequence`: it met a stop string; `tool_use`: it wants tools called. Null where a stream starts."""
+    stop_reason: StopReason | None
+    """Null where a stream starts."""
     stop_sequence: str | None
     """The stop string that was met."""
     usage: MessageUsage
@@ -988,8 +1018,8 @@ ContentBlockDelta = TypeAliasType(
 class MessageDelta(ApiModel):
     """How the answer ended."""
 
-    stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"] | None
-    """`end_turn`: the model was done; `max_tokens`: no more tokens were allowed; `stop_sequence`: it met a stop string; `tool_use`: it wants tools called. Null where a stream starts."""
+    stop_reason: StopReason | None
+    """Null where a stream starts."""
     stop_sequence: str | None
     """The stop string that was met."""
 
@@ -1623,7 +1653,7 @@ class ResponseText(ApiModel):
     format: TextFormat
 
 
-class Response(ApiModel):
+class ResponseObject(ApiModel):
     """A whole answer, or its state in a stream."""
 
     model_config = ConfigDict(
@@ -1700,7 +1730,7 @@ class ResponseCreatedEvent(ApiModel):
     """Always `response.created`, like the event's name."""
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
-    response: Response
+    response: ResponseObject
 
 
 class ResponseInProgressEvent(ApiModel):
@@ -1710,7 +1740,7 @@ class ResponseInProgressEvent(ApiModel):
     """Always `response.in_progress`, like the event's name."""
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
-    response: Response
+    response: ResponseObject
 
 
 class ResponseOutputItemAddedEvent(ApiModel):
@@ -1910,7 +1940,7 @@ class ResponseCompletedEvent(ApiModel):
     """Always `response.completed`, like the event's name."""
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
-    response: Response
+    response: ResponseObject
 
 
 class ResponseIncompleteEvent(ApiModel):
@@ -1920,7 +1950,7 @@ class ResponseIncompleteEvent(ApiModel):
     """Always `response.incomplete`, like the event's name."""
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
-    response: Response
+    response: ResponseObject
 
 
 class ResponseFailedEvent(ApiModel):
@@ -1930,7 +1960,7 @@ class ResponseFailedEvent(ApiModel):
     """Always `response.failed`, like the event's name."""
     sequence_number: Annotated[StrictInt, Field(ge=1)]
     """Number of the event in its stream, from 1."""
-    response: Response
+    response: ResponseObject
 
 
 class ResponseErrorEvent(ApiModel):

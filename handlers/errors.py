@@ -23,7 +23,7 @@ from engine.errors import (
     ServerStopped,
     Stopping,
 )
-from generated.models import AnthropicError, AnthropicErrorDetail, Error, ErrorDetail
+from generated.models import AnthropicError, AnthropicErrorDetail, ErrorBody, ErrorDetail
 from handlers.disconnect import ClientLeft
 
 logger = logging.getLogger("mashbox.errors")
@@ -70,7 +70,7 @@ class ApiError(Exception):
 
     def response(self) -> Response:
         """Give the whole JSON response in OpenAI's shape."""
-        return _json(Error(error=self.detail()), self.status, self.headers)
+        return _json(ErrorBody(error=self.detail()), self.status, self.headers)
 
     def anthropic_detail(self) -> AnthropicErrorDetail:
         """Give the error object of Messages' bodies and error events."""

@@ -11,7 +11,6 @@ from generated.models import (
     IncompleteDetails,
     InputTokensDetails,
     OutputTokensDetails,
-    Response,
     ResponseCompletedEvent,
     ResponseCreatedEvent,
     ResponseError,
@@ -19,6 +18,7 @@ from generated.models import (
     ResponseFailedEvent,
     ResponseIncompleteEvent,
     ResponseInProgressEvent,
+    ResponseObject,
     ResponseUsage,
 )
 from handlers.common import new_id
@@ -35,7 +35,7 @@ class ResponseEncoder:
     An item is closed when the next event after its end tells whether it was cut.
     """
 
-    def __init__(self, response: Response, tools: Mapping[str, OfferedTool]) -> None:
+    def __init__(self, response: ResponseObject, tools: Mapping[str, OfferedTool]) -> None:
         self._response = response.model_copy(update={"output": []})
         self._tools = tools
         self._number = itertools.count(1).__next__
@@ -86,7 +86,7 @@ class ResponseEncoder:
         )
         return [sse_event(told), sse_event(failed)]
 
-    def result(self) -> Response:
+    def result(self) -> ResponseObject:
         """Give the whole answer; raises RuntimeError before `Finished` was fed."""
         if self._response.status == "in_progress":
             raise RuntimeError("the answer is not finished")

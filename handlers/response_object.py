@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.request import GenerationRequest
 from generated.models import (
-    Response,
+    ResponseObject,
     ResponseReasoning,
     ResponsesNamedToolChoice,
     ResponsesRequest,
@@ -18,9 +18,11 @@ from handlers.common import first_given
 from handlers.tools import chosen_name
 
 
-def begin_response(body: ResponsesRequest, request: GenerationRequest, model: str) -> Response:
+def begin_response(
+    body: ResponsesRequest, request: GenerationRequest, model: str
+) -> ResponseObject:
     """Give the answer in progress, with every field that OpenAI's has."""
-    return Response(
+    return ResponseObject(
         id=request.id,
         object="response",
         created_at=int(time.time()),

@@ -122,7 +122,7 @@ def test_keys_are_for_all_but_readiness_and_optional_unless_the_server_has_some(
 def test_errors_have_the_shape_of_their_path(document: Json) -> None:
     for path, status, response in responses(document):
         if int(status) >= 400 and "content" in response and status != "503":
-            name = "AnthropicError" if path.startswith("/v1/messages") else "Error"
+            name = "AnthropicError" if path.startswith("/v1/messages") else "ErrorBody"
             assert references(response["content"]) == {f"#/components/schemas/{name}"}
 
 

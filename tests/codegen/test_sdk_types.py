@@ -107,7 +107,7 @@ def test_every_event_has_an_example(path: str, union: str) -> None:
         ("/v1/messages", JSON, models.Message),
         ("/v1/messages", STREAM, models.MessageStreamEvent),
         ("/v1/messages/count_tokens", JSON, models.TokenCount),
-        ("/v1/responses", JSON, models.Response),
+        ("/v1/responses", JSON, models.ResponseObject),
         ("/v1/responses", STREAM, models.ResponseStreamEvent),
     ],
 )

@@ -123,7 +123,7 @@ def test_the_sdk_reads_the_stream_as_the_whole_answer(events: list[Event]) -> No
     response = encoder()
     sent = encode(events, response)
     answer = whole(response)
-    schema("Response").validate(answer)
+    schema("ResponseObject").validate(answer)
     SdkResponse.model_validate_json(json.dumps(answer), strict=True)
 
     assert sent[-1]["response"] == answer

@@ -24,7 +24,7 @@ def begin(**fields: object) -> dict[str, Any]:
     sent = begin_response(body, request, "served").model_dump_json(exclude_unset=True)
     Response.model_validate_json(sent, strict=True)
     written: dict[str, Any] = json.loads(sent)
-    schema("Response").validate(written)
+    schema("ResponseObject").validate(written)
     return written
 
 

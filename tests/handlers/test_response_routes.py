@@ -37,7 +37,7 @@ async def test_a_text_is_answered_whole_and_streamed_alike() -> None:
     async with client(engine) as http:
         whole = (await http.post(PATH, json=body)).json()
         streamed = await http.post(PATH, json=body | {"stream": True})
-    schema("Response").validate(whole)
+    schema("ResponseObject").validate(whole)
     assert whole["output"][0]["content"][0]["text"] == "Hello"
     assert streamed.headers["content-type"].startswith("text/event-stream")
     last = named_events(streamed.text)[-1]["response"]

@@ -245,7 +245,7 @@ async def test_a_refused_request_gets_plain_json(
     assert response.status_code == status
     assert response.headers.get("retry-after") == retry_after
     assert error_of(response)["code"] == code
-    schema("Error").validate(response.json())
+    schema("ErrorBody").validate(response.json())
 
 
 async def test_the_model_is_checked_before_the_engine_is_asked() -> None:
