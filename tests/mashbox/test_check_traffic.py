@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -40,6 +41,14 @@ async def test_a_path_cannot_write_lines_of_its_own() -> None:
     recorded = (await record(("GET", "/health", None)))[0]
     recorded["request"]["url"] = "http://127.0.0.1/a\u2028b\x1b[2J"
     assert all(text.isprintable() for text in check(json_lines([recorded])))
+
+
+async def test_a_fields_name_cannot_either() -> None:
+    recorded = (await record(("POST", "/v1/responses", {"input": "Hi"})))[0]
+    body = json.loads(recorded["response"]["body"]) | {"metadata": {f"a\n{KEY}": 1}}
+    recorded["response"]["body"] = body
+    (found, _) = check(json_lines([recorded]))
+    assert found.endswith(r"response: metadata.a\n[key] should be a string, not a number.")
 
 
 async def test_the_exit_code_tells_clean_broken_and_unusable(tmp_path) -> None:
