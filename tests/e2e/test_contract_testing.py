@@ -62,7 +62,7 @@ def test_the_workflow_runs_and_its_last_check_finds_what_breaks(project: Path) -
     for step in others:
         done = shell(project, step)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout == "6 requests, 6 responses checked, 0 findings\n"
+    assert done.stdout == "9 requests, 9 responses checked, 0 findings\n"
     traffic = (project / "traffic.jsonl").read_bytes()
     found = check(traffic.replace(b"chat.completion.chunk", b"chunk"))
     assert len([line for line in found if 'object should be "chat.completion.chunk".' in line]) == 2
