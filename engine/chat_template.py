@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import TemplateError, TemplateSyntaxError
-from transformers.utils.chat_template_utils import render_jinja_template
 
 from engine.control_tokens import ControlTokens
 from engine.errors import BadPrompt, ModelError
 from engine.messages import Ready
 from engine.model_format import ModelFormat
+from engine.rendering import render_foreign, render_own
 from engine.request import ChatPrompt
 from engine.template_messages import TemplateMessages, merged, without_system
 from engine.template_traits import find_traits
@@ -65,6 +65,7 @@ class ChatTemplate:
         chatml = {"<|im_start|>", "<|im_end|>"} <= self._control.contents
         self._template = ready.chat_template or (_CHATML if chatml else _TRANSCRIPT)
         self._special_tokens = ready.special_tokens
+        self._run = render_own if ready.own_template else render_foreign
         self._reasoning = format.reasoning
         self._check()
         self._traits = find_traits(
@@ -115,13 +116,12 @@ class ChatTemplate:
 
     def _find_opening(self) -> int | None:
         def render(asks: bool) -> str:
-            text: str = render_jinja_template(
+            return self._run(
                 [[{"role": "user", "content": "probe"}]],
-                chat_template=self._template,
+                self._template,
                 add_generation_prompt=asks,
                 **self._special_tokens,
-            )[0][0]
-            return text
+            )
 
         try:
             added = render(asks=True).removeprefix(render(asks=False))
@@ -133,7 +133,7 @@ class ChatTemplate:
 
     def _check(self) -> None:
         try:
-            render_jinja_template([], chat_template=self._template)  # compiles, renders nothing
+            self._run([], self._template)  # compiles, renders nothing
         except TemplateSyntaxError as error:
             raise ModelError(
                 f"The chat template has a syntax error in line {error.lineno}: {error.message}"
@@ -155,12 +155,12 @@ class ChatTemplate:
         if prefill:
             last = {**last, "content": last["content"] + self._control.end_mark}
             messages = [*messages[:-1], last]
-        rendered: str = render_jinja_template(
+        rendered = self._run(
             [messages],
-            chat_template=self._template,
+            self._template,
             add_generation_prompt=not prefill,
             **(kwargs | self._special_tokens),
-        )[0][0]
+        )
         return self._until_mark(rendered) if prefill else rendered
 
     def _until_mark(self, rendered: str) -> str:

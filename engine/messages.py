@@ -92,7 +92,7 @@ class Ready:
     `dtype` is int8 where weights were rounded. `keeps_prompts` tells whether the prompt cache can
     use host memory. `routed_layers` counts where experts are routed to. `step_seconds` is what the
     longest step of warm-up took. `runtime` names what computes: library versions, the device, the
-    forward path, threads.
+    forward path, threads. `own_template` tells that the chat template comes with mashbox.
     """
 
     tokenizer_json: str
@@ -107,6 +107,7 @@ class Ready:
     keeps_prompts: bool = True
     routed_layers: int = 0
     step_seconds: float = 0.0
+    own_template: bool = False
 
 
 # Without slots, as is StepOutput: there is one for each token, and slots are pickled in Python.

@@ -40,6 +40,7 @@ def load_scripted(config: EngineConfig) -> tuple[ScriptedRunner, Ready]:
         device="cpu",
         dtype="none",
         runtime={"forward": "ScriptedRunner"},
+        own_template=True,
     )
     writer = Writer(tokenizer, detect_format(template, config.tool_format))
     script = read_script(config.model.path)

@@ -19,6 +19,7 @@ from engine.engine import Engine
 from engine.errors import ModelError
 from engine.mock import MockEngine
 from engine.model_files import estimate_memory, read_header
+from engine.rendering import foreign_renderer
 from engine.script import MAX_CONTEXT, MOCK, MOCK_NAMES
 from engine.script_reader import scripted_source
 from handlers.api_keys import Tenants
@@ -121,6 +122,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
         return _configure_mock(name, options)
     if options.mock_script:
         raise ModelError(f"--mock-script is for the model {MOCK} only.")
+    foreign_renderer()  # While the event loop has nobody to keep waiting.
     source = resolve(name, lambda done, total: console.progress("download", done, total))
     console.clear()
     header = read_header(source.path)
