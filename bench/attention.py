@@ -7,6 +7,7 @@ Prints processor milliseconds of a step, the median of several runs in turn.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -63,6 +64,10 @@ STEPS = (
 @torch.inference_mode()
 def main() -> None:
     """Print a table for each precision."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args()
     model = AutoModelForCausalLM.from_pretrained(weights().folder, dtype=torch.float32).eval()
     for name, store in (("float32", PlainFormat()), ("int8", Int8Format())):
         print(f"{name}: tokens at depth, ms by torch, ms by the kernel", flush=True)

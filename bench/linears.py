@@ -7,6 +7,7 @@ Prints processor milliseconds, the median of nine runs in turn, for numbers of r
 
 from __future__ import annotations
 
+import argparse
 import functools
 import time
 from collections.abc import Callable
@@ -37,6 +38,10 @@ if _native := native_int8():
 
 def main() -> None:
     """Print a row of the table for each way."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.parse_args()
     torch.manual_seed(0)
     linears = [nn.Linear(*shape, bias=False) for shape in _SHAPES]
     ways = {name: [make(linear) for linear in linears] for name, make in WAYS.items()}

@@ -7,6 +7,9 @@ from typing import Literal
 
 from engine.request import SamplingParams
 
+# What the worker does while it starts.
+Stage = Literal["compiling", "loading", "warm-up"]
+
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
@@ -75,9 +78,9 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Worker to server while starting: `done` of `total` (bytes when loading, steps in warm-up)."""
+    """Worker to server while starting: `done` of `total` (files, bytes or steps)."""
 
-    stage: Literal["loading", "warm-up"]
+    stage: Stage
     done: int
     total: int
 

@@ -44,6 +44,15 @@ def native_library() -> ctypes.CDLL | None:
         return None
 
 
+def files_to_compile() -> int:
+    """Return how many files `native_library` has to compile: 0 if they are there, or cannot be."""
+    try:
+        library = _place(cache_dir() / "native", _compiler())
+        return 0 if _is_whole(library) else len(_sources())
+    except (_NativeError, OSError, subprocess.SubprocessError):
+        return 0
+
+
 def _share_openmp() -> None:
     """Make the symbols of the OpenMP library that torch has loaded visible to ours."""
     if platform.machine() != "x86_64" or not Path("/proc/self/maps").exists():
@@ -60,18 +69,25 @@ def _share_openmp() -> None:
 def _built(parent: Path) -> Path:
     """Return the library for these sources, this compiler and this CPU, made at the first call."""
     compiler = _compiler()
-    sources = sorted(_SOURCES.glob("*.cpp"))
-    library = parent / _key(compiler) / "kernels.so"
+    library = _place(parent, compiler)
     if _is_whole(library):
         return library
     with scratch_dir(parent) as scratch:
         made = scratch / library.name
-        _compile([compiler, *_FLAGS, *map(str, sources), "-o", str(made)])
+        _compile([compiler, *_FLAGS, *_sources(), "-o", str(made)])
         _seal(made)
         library.parent.mkdir(exist_ok=True)
         # Another process may have put the same there meanwhile.
         os.replace(made, library)
     return library
+
+
+def _place(parent: Path, compiler: str) -> Path:
+    return parent / _key(compiler) / "kernels.so"
+
+
+def _sources() -> list[str]:
+    return sorted(map(str, _SOURCES.glob("*.cpp")))
 
 
 def _seal(library: Path) -> None:

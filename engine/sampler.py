@@ -5,7 +5,7 @@ repetition penalty, OpenAI's frequency and presence penalties, temperature, top_
 The draw is an exponential race, `argmax p / e` with `e ~ Exp(1)`, the same law as Gumbel-max
 (Maddison et al. 2014, "A* Sampling"). Its noise is a hash of (seed, position, token id), so a text
 depends neither on its batch mates nor on how many steps ran before. Everything stays on the
-device; nothing here waits for it.
+device; nothing here waits for it. On the CPU `engine/native_draw.py` draws, where it can.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from engine.constraint import Mask
+from engine.native_draw import native_draw
 from engine.request import SamplingParams
 
 _MASK64 = 2**64 - 1
@@ -64,11 +65,12 @@ class Sampler:
             logits = self._penalise(logits, penalised, slots)
         if masks:
             keep_allowed(logits, masks)
-        ids = logits.argmax(-1)
         drawn = [row for row, p in enumerate(params) if p.temperature > 0]
-        for rows in _parts(drawn, logits):
-            ids[rows] = _draw(
-                logits[rows].float(), [params[row] for row in rows], [positions[r] for r in rows]
+        some_greedy = len(drawn) < len(params)
+        ids = logits.argmax(-1) if some_greedy else torch.empty_like(logits[:, 0], dtype=torch.long)
+        if drawn:
+            ids[drawn] = _draw(
+                logits, drawn, [params[row] for row in drawn], [positions[row] for row in drawn]
             )
         if penalised:
             self._remember(ids[penalised], [slots[row] for row in penalised])
@@ -181,7 +183,7 @@ def exponential_noise(
     Seeds are taken modulo 2^64. The hash is lowbias32 (Wellons 2018) over the token id, once with
     each half of a 64-bit key that SplitMix64 (Steele et al. 2014) makes of seed and position.
     """
-    keys = [_key(seed, position) for seed, position in zip(seeds, positions, strict=True)]
+    keys = [noise_key(seed, position) for seed, position in zip(seeds, positions, strict=True)]
     halves = torch.tensor(keys, device=device).view(torch.int32).view(-1, 2)
     token_ids = torch.arange(vocab_size, dtype=torch.int32, device=device)
     bits = _mix32(_mix32(token_ids ^ halves[:, :1]) ^ halves[:, 1:])
@@ -189,15 +191,28 @@ def exponential_noise(
     return -torch.log1p(-uniform.clamp_(max=1 - 2**-24))
 
 
-def _parts(rows: list[int], logits: torch.Tensor) -> list[list[int]]:
-    """Rows to draw for at once: on the CPU so many that what is computed stays in its cache."""
-    size = max(1, _CACHED // logits.shape[-1]) if logits.is_cpu else max(1, len(rows))
-    return [rows[i : i + size] for i in range(0, len(rows), size)]
-
-
 def _draw(
+    logits: torch.Tensor,
+    rows: list[int],
+    params: Sequence[SamplingParams],
+    positions: Sequence[int],
+) -> torch.Tensor:
+    """Draw an id for each of `rows`, natively if that is possible."""
+    keys = [noise_key(p.seed, position) for p, position in zip(params, positions, strict=True)]
+    if (ids := native_draw(logits, rows, params, keys)) is not None:
+        return torch.tensor(ids)
+    # On the CPU so many at once that what is computed stays in its cache.
+    size = max(1, _CACHED // logits.shape[-1]) if logits.is_cpu else len(rows)
+    parts = [slice(start, start + size) for start in range(0, len(rows), size)]
+    return torch.cat(
+        [torch_draw(logits[rows[part]].float(), params[part], positions[part]) for part in parts]
+    )
+
+
+def torch_draw(
     logits: torch.Tensor, params: Sequence[SamplingParams], positions: Sequence[int]
 ) -> torch.Tensor:
+    """Draw an id `[n]` for each row of logits `[n, vocab]` in float32."""
     # The largest logit becomes 0 first: a tiny temperature then cannot overflow.
     temperature = _column([p.temperature for p in params], logits).clamp(min=1e-30)
     logits = (logits - logits.max(-1, keepdim=True).values) / temperature
@@ -220,7 +235,7 @@ def _column(values: Sequence[float], like: torch.Tensor) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32, device=like.device)[:, None]
 
 
-def _key(seed: int, position: int) -> int:
+def noise_key(seed: int, position: int) -> int:
     """A signed 64-bit key; different for neighbouring seeds and positions."""
     key = _splitmix64(_splitmix64(seed) + position)
     return key - 2**64 if key >= 2**63 else key

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Protocol
 
 from engine.allocator import trim_memory
 from engine.batch import Batch, ModelRunner, OutOfMemory, RequestFailed
@@ -28,6 +28,7 @@ from engine.messages import (
     Progress,
     Ready,
     Shutdown,
+    Stage,
     StartFailed,
     StepOutput,
     Submit,
@@ -188,10 +189,14 @@ def _load(pipe: Outbox, config: EngineConfig) -> tuple[ModelRunner, Ready]:
 
         return load_scripted(config)
     # Imported here: torch takes seconds, and the loop above must run without it.
-    from engine.loader import load_model
+    from engine.loader import choose_device, load_model
     from engine.model_runner import TransformersRunner, use_threads
+    from engine.native_library import files_to_compile, native_library
 
     use_threads(config.threads)
+    if choose_device(config.device) == "cpu" and (files := files_to_compile()):
+        _report(pipe, "compiling", 0, files)
+        native_library()
     loaded = load_model(config, lambda done, total: _report(pipe, "loading", done, total))
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(pipe, "warm-up", done, total))
@@ -199,7 +204,7 @@ def _load(pipe: Outbox, config: EngineConfig) -> tuple[ModelRunner, Ready]:
     return runner, runner.describe(loaded.ready)
 
 
-def _report(pipe: Outbox, stage: Literal["loading", "warm-up"], done: int, total: int) -> None:
+def _report(pipe: Outbox, stage: Stage, done: int, total: int) -> None:
     pipe.send(Progress(stage, done, total))
 
 

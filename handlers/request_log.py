@@ -24,6 +24,7 @@ SESSION_LENGTH = 64
 _PATH_LENGTH = 200
 _CLIENT_LEFT = 499
 _POLLS = frozenset({"/", "/health", "/v1/health", "/metrics"})
+_POLL_ANSWERS = (200, 503)
 
 
 class LoggedAnswer(Protocol):
@@ -196,8 +197,8 @@ def _log(scope: Scope, record: RequestRecord, wire: _Watched, seconds: float) ->
         "request_id": scope.get("request_id"),
         **record.fields(),
     }
-    # Probes come every few seconds: a night's log would be theirs.
-    level = logging.DEBUG if poll and wire.status == 200 else logging.INFO
+    # Probes come every few seconds, also while a model loads: a night's log would be theirs.
+    level = logging.DEBUG if poll and wire.status in _POLL_ANSWERS else logging.INFO
     _write(level, scope["method"], _path(scope["path"], record.secrets), wire.status, fields)
 
 

@@ -24,6 +24,9 @@ _CURL = """  curl -s {url}/v1/chat/completions \\{key}
 _KEY = """
     -H "Authorization: Bearer $MASHBOX_API_KEY" \\"""
 
+# The others are measured in bytes.
+_COUNTED = frozenset({"compiling", "warm-up"})
+
 
 class Console:
     """Everything goes to standard error, so that standard output stays free for pipes.
@@ -146,4 +149,4 @@ class _Bars:
 
 
 def _amount(stage: str, count: int) -> str:
-    return f"{count}" if stage == "warm-up" else f"{count / 1e6:.0f} MB"
+    return f"{count}" if stage in _COUNTED else f"{count / 1e6:.0f} MB"

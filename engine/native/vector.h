@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <cstring>
 
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
+
 #ifdef __AVX512F__
 constexpr int LANES = 16;
 #else
@@ -39,11 +43,45 @@ inline Vector exp_of(Vector x) {
     return x < -87.0f ? fill(0.0f) : sum * power;
 }
 
+// log(1 + x) for -1 < x <= 0. Within 3 units in the last place.
+// Range reduction and polynomial are those of logf in Cephes; what 1 + x loses is added at the end.
+inline Vector log1p_of(Vector x) {
+    const Vector one = fill(1.0f), sum = x + 1.0f;
+    const Bits bits = (Bits)sum - 0x3f3504f3u;  // of the square root of 1/2
+    const Vector power = __builtin_convertvector((Integers)bits >> 23, Vector);
+    const Vector f = (Vector)((bits & 0x007fffffu) + 0x3f3504f3u) - one;
+    Vector series = fill(7.0376836292e-2f);
+    series = series * f - 1.1514610310e-1f;
+    series = series * f + 1.1676998740e-1f;
+    series = series * f - 1.2420140846e-1f;
+    series = series * f + 1.4249322787e-1f;
+    series = series * f - 1.6668057665e-1f;
+    series = series * f + 2.0000714765e-1f;
+    series = series * f - 2.4999993993e-1f;
+    series = series * f + 3.3333331174e-1f;
+    const Vector square = f * f;
+    const Vector small = series * f * square - power * 2.12194440e-4f - square * 0.5f;
+    return f + small + power * 0.693359375f + (x - (sum - one)) / sum;
+}
+
 // The product of SwiGLU: silu(gate) * up.
 inline Vector gated(Vector gate, Vector up) {
     // Beyond 88 the exponential is no number; the result is as good as zero long before.
     const Vector limit = fill(88.0f);
     return gate / (exp_of(-gate < limit ? -gate : limit) + 1.0f) * up;
+}
+
+// A bit for each lane that a comparison is true for, the first lane's the lowest.
+inline uint32_t lanes_of(Integers compared) {
+#if defined(__AVX512DQ__)
+    return _mm512_movepi32_mask((__m512i)compared);
+#elif defined(__AVX__) && !defined(__AVX512F__)
+    return _mm256_movemask_ps((__m256)compared);
+#else
+    uint32_t bits = 0;
+    for (int lane = 0; lane < LANES; lane++) bits |= (compared[lane] & 1u) << lane;
+    return bits;
+#endif
 }
 
 // All lanes combined in a tree, whose order is fixed.

@@ -21,6 +21,13 @@ CPU = torch.device("cpu")
 VOCAB = 50
 
 
+@pytest.fixture(autouse=True, params=["native", "torch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw by the kernel, where there is one, then by torch."""
+    if request.param == "torch":
+        monkeypatch.setattr("engine.sampler.native_draw", lambda *_: None)
+
+
 def logits(rows: int = 6, seed: int = 0) -> torch.Tensor:
     return torch.randn(rows, VOCAB, generator=torch.Generator().manual_seed(seed)) * 3
 

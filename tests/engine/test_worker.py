@@ -256,10 +256,14 @@ class FakeRunner(ScriptedRunner):
         return replace(ready, runtime={"forward": "FakeRunner"})
 
 
-def install(monkeypatch: pytest.MonkeyPatch, load_model: Any) -> None:
+def install(monkeypatch: pytest.MonkeyPatch, load_model: Any, files: int = 0) -> None:
     """Stand in for the modules that need torch, and keep this process's signal handling."""
     for name, attributes in {
-        "engine.loader": {"load_model": load_model},
+        "engine.loader": {"load_model": load_model, "choose_device": lambda wanted: "cpu"},
+        "engine.native_library": {
+            "files_to_compile": lambda: files,
+            "native_library": lambda: None,
+        },
         "engine.model_runner": {
             "TransformersRunner": FakeRunner,
             "use_threads": lambda threads: None,
@@ -279,19 +283,20 @@ def loaded(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
 def test_worker_reports_progress_then_ready_then_answers(
     monkeypatch: pytest.MonkeyPatch, ends: Ends
 ) -> None:
-    install(monkeypatch, loaded)
+    install(monkeypatch, loaded, files=2)
     ours, theirs = map(Pipe, ends)
     ours.send(submit("a"))
     ours.send(Cancel("nobody"))
     thread = threading.Thread(target=run_worker, args=(theirs, CONFIG))
     thread.start()
-    messages = list(islice(ours.receive(), 5))
+    messages = list(islice(ours.receive(), 6))
     ours.send(Shutdown())
     thread.join(10)
     ready = replace(READY, runtime={"forward": "FakeRunner"})
-    assert messages[:3] == [Progress("loading", 3, 7), Progress("warm-up", 1, 1), ready]
-    assert messages[3].outputs[0].started_at is not None
-    assert messages[4].outputs[0].finish == "stop"
+    compiling, loading = Progress("compiling", 0, 2), Progress("loading", 3, 7)
+    assert messages[:4] == [compiling, loading, Progress("warm-up", 1, 1), ready]
+    assert messages[4].outputs[0].started_at is not None
+    assert messages[5].outputs[0].finish == "stop"
     assert not thread.is_alive()
 
 
@@ -325,7 +330,7 @@ def test_load_failure_is_reported_and_ends_the_worker(
 def test_worker_leaves_quietly_when_the_server_is_gone(
     monkeypatch: pytest.MonkeyPatch, ends: Ends
 ) -> None:
-    install(monkeypatch, loaded)
+    install(monkeypatch, loaded, files=2)
     ours, theirs = ends[0], Pipe(ends[1])
     ours.close()
     run_worker(theirs, CONFIG)
