@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
-from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from engine.model_format import FORMATS
 from mashbox import __version__
-from mashbox.hosts import host_name
+from mashbox import options as given
 from mashbox.logs import LogFormat, set_up_logging
 
 # Everything heavy is imported where it is used: `mashbox --help` answers at once.
 
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
-
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-
-
-class Dtype(StrEnum):
-    """Arithmetic of the weights."""
-
-    auto = "auto"
-    float32 = "float32"
-    bfloat16 = "bfloat16"
-    float16 = "float16"
-
-
-class Quant(StrEnum):
-    """Rounding of the weights."""
-
-    auto = "auto"
-    none = "none"
-    int8 = "int8"
 
 
 def _print_version(wanted: bool) -> None:
@@ -58,191 +35,26 @@ def root(
     """Serve one language model over OpenAI's and Anthropic's APIs."""
 
 
-def _check_host(host: str) -> str:
-    try:
-        name = host_name(host).strip("[]")
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}. Use 127.0.0.1, or the address to listen on.") from None
-    return "127.0.0.1" if name == "localhost" else name
-
-
-def _check_names(names: list[str]) -> list[str]:
-    try:
-        return [host_name(name) for name in names]
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}. Give it without scheme and port.") from None
-
-
-def _check_device(device: str) -> str:
-    if not _DEVICE.fullmatch(device):
-        raise typer.BadParameter(f"{device} is no device. Use auto, cpu, cuda, cuda:N or mps.")
-    return device
-
-
-def _check_tool_format(name: str | None) -> str | None:
-    if name is not None and name not in FORMATS:
-        raise typer.BadParameter(f"{name} is no tool format. Use one of {', '.join(FORMATS)}.")
-    return name
-
-
-Model = Annotated[
-    str | None,
-    typer.Argument(
-        help="A known model's id, a .gguf file, a folder with safetensors, a hub id, or "
-        "mock. Default: smollm2-135m.",
-    ),
-]
-Host = Annotated[
-    str,
-    typer.Option(
-        help="Address to listen on; one that others can reach needs keys.",
-        callback=_check_host,
-        rich_help_panel="Server",
-    ),
-]
-Port = Annotated[
-    int,
-    typer.Option(
-        help="Port to listen on; 0 takes a free one.",
-        min=0,
-        max=65535,
-        rich_help_panel="Server",
-    ),
-]
-ApiKeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with the keys that open the server, one a line, each optionally followed by "
-        "a tenant's name. MASHBOX_API_KEY in the environment is a key too.",
-        rich_help_panel="Server",
-    ),
-]
-AllowedHost = Annotated[
-    list[str],
-    typer.Option(
-        help="Host name that the server answers to besides its own, as behind a proxy; "
-        "can be given repeatedly.",
-        callback=_check_names,
-        metavar="NAME",
-        rich_help_panel="Server",
-    ),
-]
-Drain = Annotated[
-    float,
-    typer.Option(
-        help="Seconds that running answers get to end when the server is told to stop.",
-        min=0,
-        metavar="SECONDS",
-        rich_help_panel="Server",
-    ),
-]
-Ctx = Annotated[
-    int | None,
-    typer.Option(
-        help="Tokens of one request, prompt and answer together. Default: what fits in "
-        "memory, at most the model's maximum.",
-        min=16,
-        rich_help_panel="Model",
-    ),
-]
-Slots = Annotated[
-    int,
-    typer.Option(
-        help="Requests decoded together; others wait.", min=1, max=256, rich_help_panel="Model"
-    ),
-]
-CacheRam = Annotated[
-    int | None,
-    typer.Option(
-        help="MiB of host memory for prompts that no slot holds any more; 0 for none. Default: "
-        "2048, at most a quarter of what the model leaves.",
-        min=0,
-        rich_help_panel="Model",
-    ),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        help="auto, cpu, cuda, cuda:N or mps.", callback=_check_device, rich_help_panel="Model"
-    ),
-]
-DtypeOption = Annotated[
-    Dtype,
-    typer.Option(
-        help="Arithmetic of the weights: auto, float32, bfloat16 or float16.",
-        rich_help_panel="Model",
-    ),
-]
-QuantOption = Annotated[
-    Quant,
-    typer.Option(
-        help="Rounding of the weights: none, int8, or auto (int8 where native kernels run, unless "
-        "--dtype is given).",
-        rich_help_panel="Model",
-    ),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        help="Threads of arithmetic on the CPU. Default: one for each physical core.",
-        min=1,
-        max=1024,
-        rich_help_panel="Model",
-    ),
-]
-ToolFormat = Annotated[
-    str | None,
-    typer.Option(
-        help="How the model writes tool calls, where its chat template does not tell: "
-        f"{', '.join(FORMATS)}.",
-        callback=_check_tool_format,
-        rich_help_panel="Model",
-    ),
-]
-MockScript = Annotated[
-    Path | None,
-    typer.Option(
-        help="JSON file with the answers of the model mock. Default: a greeting or a call.",
-        exists=True,
-        dir_okay=False,
-        rich_help_panel="Model",
-    ),
-]
-LogFormatOption = Annotated[
-    LogFormat, typer.Option(help="How log lines are written: text or json.", rich_help_panel="Logs")
-]
-Verbose = Annotated[
-    bool,
-    typer.Option(
-        "--verbose", "-v", help="Log polls of health and metrics too.", rich_help_panel="Logs"
-    ),
-]
-Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", help="Log warnings and errors only.", rich_help_panel="Logs"),
-]
-
-
 @app.command(epilog="Example: mashbox run smollm2-135m --port 9000")
 def run(  # noqa: PLR0913 - one parameter an option
-    model: Model = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    api_key_file: ApiKeyFile = None,
-    allowed_host: AllowedHost = [],  # noqa: B006 - typer reads it and hands over a new list
-    drain: Drain = 10.0,
-    ctx: Ctx = None,
-    slots: Slots = 4,
-    cache_ram: CacheRam = None,
-    device: Device = "auto",
-    dtype: DtypeOption = Dtype.auto,
-    quant: QuantOption = Quant.auto,
-    threads: Threads = None,
-    tool_format: ToolFormat = None,
-    mock_script: MockScript = None,
-    log_format: LogFormatOption = LogFormat.text,
-    verbose: Verbose = False,
-    quiet: Quiet = False,
+    model: given.Model = None,
+    host: given.Host = "127.0.0.1",
+    port: given.Port = 8000,
+    api_key_file: given.ApiKeyFile = None,
+    allowed_host: given.AllowedHost = [],  # noqa: B006 - typer reads it and hands over a new list
+    drain: given.Drain = 10.0,
+    ctx: given.Ctx = None,
+    slots: given.Slots = 4,
+    cache_ram: given.CacheRam = None,
+    device: given.Device = "auto",
+    dtype: given.DtypeOption = given.Dtype.auto,
+    quant: given.QuantOption = given.Quant.auto,
+    threads: given.Threads = None,
+    tool_format: given.ToolFormat = None,
+    mock_script: given.MockScript = None,
+    log_format: given.LogFormatOption = LogFormat.text,
+    verbose: given.Verbose = False,
+    quiet: given.Quiet = False,
 ) -> None:
     """Load a model and serve it."""
     from mashbox.console import Console
@@ -270,14 +82,8 @@ def _level(verbose: bool, quiet: bool) -> int:
     return logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
 
 
-Recording = Annotated[
-    typer.FileBinaryRead,
-    typer.Argument(help="HAR file, or JSON lines with an exchange each; - reads standard input."),
-]
-
-
 @app.command("check-traffic", epilog="Example: mashbox check-traffic recording.har")
-def check_recorded_traffic(file: Recording) -> None:
+def check_recorded_traffic(file: given.Recording) -> None:
     """Check recorded requests and responses against openapi.json.
 
     Ends with 0 when all keep to it, 1 when some do not, 2 when the file cannot be used.
