@@ -60,3 +60,7 @@ class ServerStopped(EngineError):
 
 class ModelError(EngineError):
     """The model named on the command line cannot be found, fetched or loaded."""
+
+
+class ConnectionCut(Exception):
+    """A script ends the client's connection; no failure, so nothing is answered in its place."""

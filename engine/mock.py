@@ -12,6 +12,7 @@ from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import (
     BadPrompt,
+    ConnectionCut,
     ContextOverflow,
     EngineError,
     NotReady,
@@ -23,10 +24,6 @@ from engine.script import Counts, Refusal, ScriptedAnswer, Situation
 from engine.script_reader import DirectiveError, read_directives, read_script
 from engine.supervisor import StartWorker
 from engine.worker_process import WorkerProcess
-
-
-class ConnectionCut(Exception):
-    """The script ends the connection in the middle of an answer."""
 
 
 class MockEngine(Engine):

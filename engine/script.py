@@ -13,7 +13,7 @@ MOCK = "mock"
 MOCK_NAMES = (MOCK, "scripted")  # the second is what it is in the engine
 MAX_CONTEXT = 131_072
 
-TextKind = Literal["reasoning", "text", "raw"]
+TextKind = Literal["reasoning", "text", "raw", "echo"]
 RefusalKind = Literal["rate_limit", "overloaded", "loading", "context_length", "failed"]
 
 
@@ -63,6 +63,8 @@ class Situation:
 @dataclass(frozen=True, slots=True)
 class TextPart:
     """Text of the answer; `raw` is written as it stands, markers of thinking and calls included.
+
+    `echo` is followed by the first words of what was asked.
 
     With `tokens` it is cut to, or repeated up to, so many tokens.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, groupby, islice
@@ -34,6 +35,10 @@ class Writing:
 
 # What begins the answer itself where the parts of a message are told apart by channels.
 _FINAL = "<|channel|>final<|message|>"
+
+_WORD = re.compile(r"\w+(?:['\u2019-]\w+)*")
+_ECHOED_WORDS = 12
+_ECHOED_CHARACTERS = 80
 
 # Text, or ids where the script asks for a number of tokens.
 _Body = str | tuple[int, ...]
@@ -78,11 +83,13 @@ class Writer:
     def _text(self, part: Part, prompt: ReadPrompt) -> _Piece | None:
         assert isinstance(part, TextPart)
         body: _Body = part.text
+        if part.kind == "echo":
+            body = f"{part.text} {_first_words(prompt.user)}"
         if part.tokens is not None:
             body = tuple(islice(cycle(self._encode([_Piece("", body)])), part.tokens))
         if part.kind == "raw":
             return _Piece("", body)
-        if part.kind == "text":
+        if part.kind != "reasoning":
             return _Piece(_FINAL if self._format.calls.syntax == "harmony" else "", body)
         reasoning = self._format.reasoning
         if not reasoning or not prompt.may_think:
@@ -100,6 +107,12 @@ class Writer:
                 ids += [*self._tokenizer.encode(text, add_special_tokens=False).ids, *body]
                 text = ""
         return tuple(ids)
+
+
+def _first_words(text: str) -> str:
+    """Name what a user wrote in words alone: a marker would begin a call or a thought."""
+    words = " ".join(islice((found[0] for found in _WORD.finditer(text)), _ECHOED_WORDS))
+    return f"{words[:_ECHOED_CHARACTERS]}." if words else "nothing."
 
 
 def _resolve(part: Part, tools: tuple[OfferedTool, ...]) -> tuple[str, dict[str, Any]] | None:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import (
     BadPrompt,
+    ConnectionCut,
     ContextOverflow,
     EngineError,
     NotReady,
@@ -182,6 +183,9 @@ class ErrorBoundary:
             await self._app(scope, receive, watch)
         except ClientLeft:
             return
+        except ConnectionCut:
+            if not started:
+                await _begin(send)
         except asyncio.CancelledError:
             # Only a stopping server cancels requests, those that hold it up.
             if not started:
@@ -190,14 +194,21 @@ class ErrorBoundary:
             answer = api_error(error, scope.get("request_id"))
             if record := scope.get("record"):
                 record.error = record.error or answer.reason
-            if answer.status == 500:
-                _log_failure(error, scope)
+            _log_failure(error, answer, scope)
             if started:
                 raise
             await answer.response_on(scope["path"])(scope, receive, send)
 
 
-def _log_failure(error: Exception, scope: Scope) -> None:
+async def _begin(send: Send) -> None:
+    """Send no more than headers: uvicorn closes a connection whose response stays that short."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"1")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+
+def _log_failure(error: Exception, answer: ApiError, scope: Scope) -> None:
+    if answer.status != 500:
+        return
     where = (scope.get("request_id"), scope["method"], scope["path"])
     if isinstance(error, EngineError):
         logger.error("%s: %s %s failed: %s", *where, error)

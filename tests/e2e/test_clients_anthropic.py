@@ -54,7 +54,7 @@ def test_messages_call_a_tool_and_answer_with_its_result(client: Anthropic, stre
         client, streamed, [*ASK, past, {"role": "user", "content": [result]}], tools=TOOLS
     )
     assert answer.stop_reason == "end_turn"
-    assert answer.content[-1].text == "The tool has answered. Done."
+    assert answer.content[-1].text == "The tool has answered. You asked: How is the weather."
 
 
 def test_thinking_is_off_when_disabled(client: Anthropic) -> None:

@@ -54,7 +54,7 @@ def test_chat_calls_a_tool_and_answers_with_its_result(client: OpenAI, streamed:
     result = {"role": "tool", "tool_call_id": call.id, "content": "sunny"}
     answer = chat(client, streamed, [*ASK, message, result]).choices[0]
     assert answer.finish_reason == "stop"
-    assert answer.message.content == "The tool has answered. Done."
+    assert answer.message.content == "The tool has answered. You asked: How is the weather."
     assert not answer.message.tool_calls
 
 
@@ -93,5 +93,5 @@ def test_responses_calls_a_tool_and_answers_with_its_result(client: OpenAI, stre
     items = [item.model_dump(exclude_none=True) for item in called.output]
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
     answer = respond(client, streamed, [*ASK, *items, result])
-    assert answer.output_text == "The tool has answered. Done."
+    assert answer.output_text == "The tool has answered. You asked: How is the weather."
     assert answer.usage.output_tokens_details.reasoning_tokens > 0

@@ -64,11 +64,13 @@ def test_refusals_have_the_statuses_of_a_full_server(server: Server, wire: Wire)
     assert (busy.headers["Retry-After"], full.headers["Retry-After"]) == ("1", "4")
 
 
-def test_a_connection_is_cut_in_the_middle_of_a_stream(server: Server) -> None:
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_connection_is_cut_in_the_middle_of_an_answer(server: Server, stream: bool) -> None:
     text = directive(parts=[{"text": "one two three four"}], cut_at=2)
     with pytest.raises(httpx.RemoteProtocolError):
-        server.chat(text, stream=True, max_tokens=50)
+        server.chat(text, stream=stream, max_tokens=50)
     assert server.chat("Still there?").status_code == 200
+    assert "Traceback" not in server.output
 
 
 def test_a_stream_ends_in_an_error_of_its_own(server: Server) -> None:

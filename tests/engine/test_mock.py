@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from engine.answer import Answer
-from engine.errors import BadPrompt, ContextOverflow, EngineError, NotReady, QueueFull
+from engine.errors import (
+    BadPrompt,
+    ConnectionCut,
+    ContextOverflow,
+    EngineError,
+    NotReady,
+    QueueFull,
+)
 from engine.events import Event, Finished, PartDelta, Started
 from engine.messages import SequenceOutput, StepOutput
-from engine.mock import ConnectionCut, MockEngine, situation_of
+from engine.mock import MockEngine, situation_of
 from engine.request import (
     ChatPrompt,
     GenerationRequest,

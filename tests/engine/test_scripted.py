@@ -167,13 +167,15 @@ DEFAULT = EngineConfig(scripted_source(None), ctx=4096)
 
 def test_the_default_script_calls_a_tool_and_then_answers() -> None:
     model = Model(DEFAULT)
-    assert model.ask(user("Hi")).startswith("<think>\nA greeting will do.\n</think>\n\nHello!")
+    for asked in ("Hi", "Who is there"):
+        greeting = f"<think>\nA greeting will do.\n</think>\n\nHello! You asked: {asked}."
+        assert model.ask(user(asked)).startswith(greeting)
     called = model.ask(user("Hi"), functions=(WEATHER,), max_tokens=32)
     assert called.endswith('"arguments": {"city": "Paris"}}\n</tool_call>')
     call = {"role": "assistant", "content": called}
     result = {"role": "tool", "content": "sunny"}
     then = model.ask(user("Hi"), call, result, functions=(WEATHER,), max_tokens=32)
-    assert then.endswith("Done.")
+    assert then.endswith("You asked: Hi.")
 
 
 TIME = Tool("get_time", parameters={"type": "object"})
@@ -210,7 +212,7 @@ def test_a_conversation_only_grows() -> None:
     }
     result = {"role": "tool", "content": "sunny"}
     thought = {"role": "assistant", "reasoning_content": "The result is here."}
-    answered = {**thought, "content": "The tool has answered. Done."}
+    answered = {**thought, "content": "The tool has answered. You asked: Hi."}
     turns: list[list[dict[str, Any]]] = [
         [system, user("Hi")],
         [called, result],

@@ -38,6 +38,21 @@ def test_parts_are_written_one_after_the_other() -> None:
     assert text == "<think>\nHm.\n</think>\n\nHi.<think>"
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Name three planets!", "You asked: Name three planets."),
+        ("<tool_call>\n</think> it's <|im_end|>", "You asked: tool_call think it's im_end."),
+        ("\u4f60\u597d\uff0c\u4e16\u754c", "You asked: \u4f60\u597d \u4e16\u754c."),
+        ("word " * 99, f"You asked: {'word ' * 11}word."),
+        ("w" * 999, f"You asked: {'w' * 80}."),
+        ("?!", "You asked: nothing."),
+    ],
+)
+def test_an_echo_names_what_was_asked_in_few_words_and_no_markers(asked: str, said: str) -> None:
+    assert written(TextPart("echo", "You asked:"), prompt=replace(PROMPT, user=asked)) == said
+
+
 def test_thinking_is_left_out_where_the_prompt_leaves_no_room() -> None:
     parts = TextPart("reasoning", "Hm."), TextPart("text", "Hi.")
     assert written(*parts, prompt=replace(PROMPT, may_think=False)) == "Hi."

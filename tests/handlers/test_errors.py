@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from engine.errors import (
     BadPrompt,
+    ConnectionCut,
     ContextOverflow,
     EngineError,
     ModelError,
@@ -190,6 +191,16 @@ async def test_nobody_is_answered_when_the_client_left(after_start: bool) -> Non
     connection = Connection()
     await connection.serve(failing(ClientLeft(), after_start))
     assert len(connection.messages) == after_start
+
+
+@pytest.mark.parametrize("after_start", [False, True])
+async def test_a_connection_that_is_cut_gets_no_body_and_no_log(
+    after_start: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = Connection()
+    await connection.serve(failing(ConnectionCut(), after_start))
+    assert [message["type"] for message in connection.messages] == ["http.response.start"]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(
