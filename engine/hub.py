@@ -63,6 +63,24 @@ def fetch_from_hub(name: str, on_progress: Progress) -> Path:
     return Path(folder)
 
 
+def hub_folder(name: str) -> Path | None:
+    """Return the local folder of hub model `name`, or None; nothing is asked of the network."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(
+            snapshot_download(
+                name,
+                allow_patterns=_WANTED,
+                ignore_patterns=_UNWANTED,
+                local_files_only=True,
+            )
+        )
+    except (LocalEntryNotFoundError, OSError):
+        return None
+
+
 def _silent_bar(on_progress: Progress) -> type[Any]:
     """Return a progress bar class for the hub that draws nothing and reports bytes on disk."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]

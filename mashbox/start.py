@@ -139,7 +139,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
         dtype=options.dtype,
         quant=options.quant,
         threads=options.threads or 0,
-        tool_format=options.tool_format,
+        tool_format=options.tool_format or source.tool_format,
         cache_ram=choose_cache_ram(options.cache_ram, 0 if is_gpu(options.device) else estimate),
     )
 

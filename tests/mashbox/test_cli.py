@@ -115,7 +115,9 @@ def test_a_key_file_that_others_can_read_is_a_warning_even_when_quiet(tmp_path: 
 def test_an_unknown_model_is_one_sentence_with_a_suggestion() -> None:
     done = start("smolm2-135m")
     assert done.returncode == 1
-    assert done.stderr == 'No model "smolm2-135m". Did you mean smollm2-135m?\n'
+    assert done.stderr == (
+        'No model "smolm2-135m". Did you mean smollm2-135m? List them: mashbox models\n'
+    )
 
 
 def test_a_file_that_is_no_gguf_says_what_it_is(tmp_path: Path) -> None:

