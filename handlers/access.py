@@ -12,9 +12,10 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from generated.routes import OPERATIONS
-from handlers.api_keys import NO_KEYS, Tenants, find_tenant
+from handlers.api_keys import find_tenant
 from handlers.body import MAX_BODY_BYTES, too_large
 from handlers.errors import ApiError
+from handlers.tenants import NO_KEYS, Tenants
 
 _HEAD_PATH = next(o.path for o in OPERATIONS if o.method == "HEAD")
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]*)?")

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
 from starlette.datastructures import Headers
 
 from handlers.errors import ApiError
-
-SHORTEST_KEY = 16
-
-Tenants = Mapping[bytes, str]
-"""The tenants' names by the SHA-256 digests of their keys; the keys themselves are not kept."""
-
-NO_KEYS: Tenants = MappingProxyType({})
-"""What a server has that answers everybody."""
-
-
-def key_digest(key: str) -> bytes:
-    """Give what a key is remembered by; `key` is a header's text (Latin-1)."""
-    return hashlib.sha256(key.encode("latin-1")).digest()
+from handlers.tenants import Tenants, key_digest
 
 
 def find_tenant(headers: Headers, tenants: Tenants) -> str:

@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.errors import EngineError
 from engine.stats import Outcome, RequestStats
-from handlers.api_keys import SHORTEST_KEY
 from handlers.errors import ApiError
+from handlers.tenants import SHORTEST_KEY
 
 logger = logging.getLogger("mashbox.requests")
 

@@ -19,13 +19,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from generated.routes import Handlers
 from handlers.access import AccessGuard
-from handlers.api_keys import NO_KEYS, Tenants
 from handlers.body import PARSED_BODY, PydanticBody
 from handlers.body_budget import BodyBudget
 from handlers.errors import ErrorBoundary
 from handlers.request_ids import RequestIds
 from handlers.request_log import RequestLog
 from handlers.routes import Routes, ServedEngine
+from handlers.tenants import NO_KEYS, Tenants
 from mashbox.hosts import LOOPBACK_NAMES
 
 # Of connexion's stack only what serves: errors, documents and access are ours.

@@ -12,13 +12,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from handlers.errors import ApiError, bad_request
 from handlers.request_ids import id_headers, new_request_id
 from handlers.request_log import log_refusal
+from mashbox.listener import READ_SECONDS
 
 MAX_TARGET_BYTES = 8 * 2**10
 MAX_HEAD_BYTES = 64 * 2**10
 
-# How long a client may keep silent while it owes a request, and may leave an answer unread.
+# How long a client may keep silent while it owes a request.
 REQUEST_SECONDS = 30.0
-READ_SECONDS = 30.0
 # A refused client may still be sending; closed under it, the refusal would be lost on its way.
 _LINGER_SECONDS = 2.0
 

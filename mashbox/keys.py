@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from handlers.api_keys import SHORTEST_KEY, Tenants, key_digest
+from handlers.tenants import SHORTEST_KEY, Tenants, key_digest
 
 VARIABLE = "MASHBOX_API_KEY"
 # What a header carries unharmed.

@@ -22,14 +22,14 @@ from engine.model_files import estimate_memory, read_header
 from engine.rendering import foreign_renderer
 from engine.script import MAX_CONTEXT, MOCK, MOCK_NAMES
 from engine.script_reader import scripted_source
-from handlers.api_keys import Tenants
+from handlers.tenants import Tenants
 from mashbox import __version__
-from mashbox.app import create_app
 from mashbox.console import Console
 from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
+from mashbox.listener import AddressInUse, bind
 from mashbox.memory import choose_cache_ram, choose_ctx, free_bytes, is_gpu
-from mashbox.serve import AddressInUse, bind, serve
+from mashbox.serve import serve
 
 logger = logging.getLogger("mashbox.start")
 
@@ -82,9 +82,9 @@ def start(console: Console, name: str | None, server: ServerOptions, options: Mo
     try:
         config = configure(console, name, options)
         engine = MockEngine(config) if config.model.scripted else Engine(config)
-        app = create_app(engine, host_names(server.host, server.allowed_hosts), tenants)
+        hosts = host_names(server.host, server.allowed_hosts)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(app, engine, sock, console, server.drain, bool(tenants)))
+            runner.run(serve(engine, sock, console, hosts, tenants, server.drain))
     except ModelError as error:
         raise StartError(str(error)) from None
 

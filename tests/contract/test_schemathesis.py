@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import QueueFull
 from generated.routes import OPERATIONS
-from handlers.api_keys import key_digest
+from handlers.tenants import key_digest
 from mashbox.app import create_app
 from tests.contract.fuzz import CHAT, STREAMED, Findings, fuzz, served
 from tests.e2e.server import Server

@@ -16,10 +16,10 @@ from engine.events import Usage
 from generated._base import StrictFloat
 from generated.models import CompletionRequest, CompletionUsage
 from handlers import access, completions, message_encoder
-from handlers.api_keys import key_digest
 from handlers.errors import ApiError
 from handlers.request_ids import RequestIds
 from handlers.routes import Routes
+from handlers.tenants import key_digest
 from mashbox.app import create_app
 from tests.contract.fuzz import fuzz, served
 from tests.handlers.scripted_engine import ScriptedEngine, Step, text_events

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp, Message, Scope
 
-from handlers.api_keys import NO_KEYS, Tenants
 from handlers.routes import ServedEngine
+from handlers.tenants import NO_KEYS, Tenants
 from mashbox.app import create_app
 from mashbox.hosts import LOOPBACK_NAMES
 from tests.contract.judged import Judged

@@ -8,8 +8,8 @@ from starlette.types import Receive, Scope, Send
 
 from generated.routes import OPERATIONS
 from handlers.access import AccessGuard, read_host
-from handlers.api_keys import NO_KEYS, Tenants, key_digest
 from handlers.errors import ApiError
+from handlers.tenants import NO_KEYS, Tenants, key_digest
 from mashbox.hosts import LOOPBACK_NAMES
 from tests.handlers.asgi import CHAT, Connection, http_scope
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from handlers.api_keys import find_tenant, key_digest
+from handlers.api_keys import find_tenant
 from handlers.errors import ApiError
+from handlers.tenants import key_digest
 
 RED, BLUE = "red-key-0123456789", "blue-key-0123456789"
 TENANTS = {key_digest(RED): "red", key_digest(BLUE): "blue"}

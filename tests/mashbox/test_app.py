@@ -7,7 +7,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from handlers.api_keys import key_digest
+from handlers.tenants import key_digest
 from mashbox.app import contract
 from mashbox.hosts import host_names
 from tests.handlers.asgi import CHAT, QUESTION, Connection, client, error_of, http_scope, judged_app

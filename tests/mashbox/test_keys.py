@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from handlers.api_keys import key_digest
+from handlers.tenants import key_digest
 from mashbox.keys import BadKeys, exposure, read_keys
 
 ALICE, BOB, CAROL = "alice-key-0123456789", "bob-key-0123456789", "carol-key-0123456789"
