@@ -53,6 +53,7 @@ class MockEngine(Engine):
         return running
 
     def _is_refused(self, answer: ScriptedAnswer, refusal: Refusal) -> bool:
+        # The text of an answer stands for it: one with arguments has no hash.
         seen = self._refused[repr(answer)]
         self._refused[repr(answer)] += 1
         return refusal.times is None or seen % (refusal.times + 1) < refusal.times

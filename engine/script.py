@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 MOCK = "mock"
-MOCK_NAMES = (MOCK, "scripted")  # the second is what it is in the engine
 MAX_CONTEXT = 131_072
 
 TextKind = Literal["reasoning", "text", "raw", "echo"]
@@ -111,9 +110,9 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAnswer:
-    """One answer. Faults come when as many tokens are out: 0 is before the first one.
+    """One answer. Faults come when so many tokens are out: 0 is before the first one.
 
-    The last four are played in the server process; `error_at` and `cut_at` count pieces of text.
+    `error_at` and `cut_at` count pieces of text, as the server process does, which plays them.
     """
 
     parts: tuple[Part, ...]
@@ -130,10 +129,10 @@ class ScriptedAnswer:
     cut_at: int | None = None
 
     @property
-    def served(self) -> bool:
-        """Whether the server process has a part in it."""
-        served = (self.refuse, self.usage, self.error_at, self.cut_at)
-        return any(field is not None for field in served)
+    def served(self) -> tuple[str, ...]:
+        """The names of the given fields that the server process plays, not the worker."""
+        names = ("refuse", "usage", "error_at", "cut_at")
+        return tuple(name for name in names if getattr(self, name) is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from engine.script import (
 
 DIRECTIVE = "#!mock"
 _DIRECTIVE = re.compile(rf"^{DIRECTIVE}(?=[\s{{]|$)[ \t]*", re.MULTILINE)
-_SERVED = ("refuse", "usage", "error_at", "cut_at")
 _COUNTS = tuple(field.name for field in fields_of(Counts))
 
 
@@ -36,14 +35,14 @@ class DirectiveError(ValueError):
     """What is wrong with a directive in a prompt, in words for who wrote it."""
 
 
-def scripted_source(script: Path | None, name: str = MOCK) -> ModelSource:
-    """Return the mock as a source called `name`; `script` None means the one that comes with it.
+def scripted_source(script: Path | None) -> ModelSource:
+    """Return the mock as a source; `script` None means the one that comes with it.
 
     Raises ModelError when the script is wrong.
     """
     path = script or Path(str(files("engine").joinpath("scripted.json")))
     read_script(path)
-    return ModelSource(name, path, scripted=True)
+    return ModelSource(MOCK, path, scripted=True)
 
 
 def read_script(path: Path) -> Script:
@@ -92,8 +91,8 @@ def _script(data: Any) -> Script:
     for index, answer in enumerate(answers):
         if answer.served and not _known_to_server(answer, in_turn):
             raise _Wrong(
-                f"answers[{index}] has {', '.join(_SERVED)} or one of them, so it needs a match, "
-                "without request and restarts"
+                f"answers[{index}].{answer.served[0]} is for an answer with a match, without "
+                "request and restarts in it, or for the only answer without one"
             )
     return Script(answers)
 

@@ -27,14 +27,14 @@ class Reply:
         self._prompt = prompt
         self._writer = writer
         self._end = end
-        self._free = any(map(_is_literal, answer.parts))
+        self._is_literal = any(map(_is_literal, answer.parts))
         self._writing = writer.write(answer.parts, prompt, endless=answer.finish == "length")
 
     def next_id(self, answer_ids: Sequence[int], mask: NDArray[np.uint32] | None) -> int:
         """Return the id that follows `answer_ids`; the bits of `mask` are the ids allowed."""
         wanted = self._writing.at(len(answer_ids))
         wanted = self._end if wanted is None else wanted
-        if mask is None or self._free or _allows(mask, wanted):
+        if mask is None or self._is_literal or _allows(mask, wanted):
             return wanted
         self._writing = self._held(tuple(answer_ids), mask)
         forced = self._writing.at(len(answer_ids))

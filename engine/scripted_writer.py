@@ -72,16 +72,18 @@ class Writer:
         return Writing(unclosed, self._encode([_Piece("", last.body)]))
 
     def _pieces(self, parts: Iterable[Part], prompt: ReadPrompt) -> Iterator[_Piece]:
-        for are_calls, group in groupby(parts, key=lambda part: isinstance(part, CallPart)):
-            if are_calls:
-                calls = [call for part in group if (call := _resolve(part, prompt.tools))]
-                if calls:
-                    yield _Piece("", calls_text(calls, self._format.calls))
-            else:
-                yield from (piece for part in group if (piece := self._text(part, prompt)))
+        for _, group in groupby(parts, key=type):
+            calls = []
+            for part in group:
+                if isinstance(part, CallPart):
+                    calls += _resolve(part, prompt.tools)
+                elif piece := self._text(part, prompt):
+                    yield piece
+            # Calls in a row are written together: families have their own signs between them.
+            if calls:
+                yield _Piece("", calls_text(calls, self._format.calls))
 
-    def _text(self, part: Part, prompt: ReadPrompt) -> _Piece | None:
-        assert isinstance(part, TextPart)
+    def _text(self, part: TextPart, prompt: ReadPrompt) -> _Piece | None:
         body: _Body = part.text
         if part.kind == "echo":
             body = f"{part.text} {_first_words(prompt.user)}"
@@ -115,16 +117,15 @@ def _first_words(text: str) -> str:
     return f"{words[:_ECHOED_CHARACTERS]}." if words else "nothing."
 
 
-def _resolve(part: Part, tools: tuple[OfferedTool, ...]) -> tuple[str, dict[str, Any]] | None:
-    """Return the name and the arguments of a call, None where there is nothing to call."""
-    assert isinstance(part, CallPart)
+def _resolve(part: CallPart, tools: tuple[OfferedTool, ...]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the name and the arguments of a call, nothing where there is nothing to call."""
     offered = {tool.name: tool.parameters for tool in tools}
     if part.name is not None:
         arguments = part.arguments
         if arguments is None:
             arguments = example_arguments(offered.get(part.name, {}), {})
-        return part.name, arguments
+        return [(part.name, arguments)]
     if not tools:
-        return None
+        return []
     name = next((name for name in part.names if name in offered), tools[0].name)
-    return name, example_arguments(offered[name], part.arguments or {})
+    return [(name, example_arguments(offered[name], part.arguments or {}))]

@@ -20,7 +20,7 @@ from engine.errors import ModelError
 from engine.mock import MockEngine
 from engine.model_files import estimate_memory, read_header
 from engine.rendering import foreign_renderer
-from engine.script import MAX_CONTEXT, MOCK, MOCK_NAMES
+from engine.script import MAX_CONTEXT, MOCK
 from engine.script_reader import scripted_source
 from handlers.tenants import Tenants
 from mashbox import __version__
@@ -118,8 +118,8 @@ def _bind(host: str, port: int) -> socket.socket:
 
 def configure(console: Console, name: str | None, options: ModelOptions) -> EngineConfig:
     """Find the model and settle what depends on it; raises ModelError."""
-    if name in MOCK_NAMES:
-        return _configure_mock(name, options)
+    if name == MOCK:
+        return _configure_mock(options)
     if options.mock_script:
         raise ModelError(f"--mock-script is for the model {MOCK} only.")
     foreign_renderer()  # While the event loop has nobody to keep waiting.
@@ -144,9 +144,9 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     )
 
 
-def _configure_mock(name: str, options: ModelOptions) -> EngineConfig:
+def _configure_mock(options: ModelOptions) -> EngineConfig:
     return EngineConfig(
-        model=scripted_source(options.mock_script, name),
+        model=scripted_source(options.mock_script),
         ctx=options.ctx or MAX_CONTEXT,
         slots=options.slots,
         tool_format=options.tool_format,

@@ -132,6 +132,9 @@ def fuzz(
 ) -> Findings:
     """Try every operation, or `only` one, with examples, boundary values, random cases and links.
 
+    All of schemathesis's checks are on but `max_response_time`: how fast a machine is, the contract
+    does not say.
+
     `key` is one of the server's, if it has some. Another `seed` tries other random cases. `tokens`
     keeps answers that short; without `coverage` the boundary values are left out.
     """

@@ -133,7 +133,7 @@ def test_a_missing_file_says_so() -> None:
     assert (done.returncode, done.stderr) == (1, "/no/such/model.gguf does not exist.\n")
 
 
-def test_a_script_is_for_the_scripted_model_only(tmp_path: Path) -> None:
+def test_a_script_is_for_the_mock_only(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text("{}")
     done = start("smollm2-135m", "--mock-script", str(tmp_path / "script.json"))
     assert (done.returncode, done.stderr) == (1, "--mock-script is for the model mock only.\n")
