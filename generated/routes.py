@@ -128,7 +128,7 @@ class Handlers(Protocol):
         ...
 
     async def get_root(self) -> Response:
-        """Health, root: GET /."""
+        """Chat page, or health: GET /."""
         ...
 
     async def list_models(self) -> Response:

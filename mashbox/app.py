@@ -27,6 +27,7 @@ from handlers.request_log import RequestLog
 from handlers.routes import Routes, ServedEngine
 from handlers.tenants import NO_KEYS, Tenants
 from mashbox.hosts import LOOPBACK_NAMES
+from mashbox.page import ChatPage
 
 # Of connexion's stack only what serves: errors, documents and access are ours.
 _MIDDLEWARES = [
@@ -43,11 +44,15 @@ def contract() -> dict[str, Any]:
 
 
 def create_app(
-    engine: ServedEngine, hosts: Container[str] = LOOPBACK_NAMES, tenants: Tenants = NO_KEYS
+    engine: ServedEngine,
+    hosts: Container[str] = LOOPBACK_NAMES,
+    tenants: Tenants = NO_KEYS,
+    ui: bool = False,
 ) -> ASGIApp:
     """Build the application that serves `engine` under the host names `hosts`.
 
-    With `tenants`, only their keys open what the contract wants a key for.
+    With `tenants`, only their keys open what the contract wants a key for. With `ui` it has the
+    chat page.
     """
     document = contract()
     if tenants:
@@ -64,8 +69,9 @@ def create_app(
         resolver=Resolver(lambda operation_id: getattr(routes, operation_id)),
         validator_map={"body": {"application/json": PydanticBody}},
     )
-    guard = AccessGuard(BodyBudget(connexion), hosts, tenants)
-    http = RequestIds(RequestLog(ErrorBoundary(guard)))
+    guard: ASGIApp = AccessGuard(BodyBudget(connexion), hosts, tenants)
+    inner = ChatPage(guard, hosts) if ui else guard
+    http = RequestIds(RequestLog(ErrorBoundary(inner)))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         # The server's own start and stop come this way too, and are no requests.

@@ -42,6 +42,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     port: given.Port = 8000,
     api_key_file: given.ApiKeyFile = None,
     allowed_host: given.AllowedHost = [],  # noqa: B006 - typer reads it and hands over a new list
+    ui: given.Ui = False,
     drain: given.Drain = 10.0,
     ctx: given.Ctx = None,
     slots: given.Slots = 4,
@@ -64,7 +65,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
-    server = ServerOptions(host, port, api_key_file, allowed_host, drain)
+    server = ServerOptions(host, port, api_key_file, allowed_host, drain, ui)
     options = ModelOptions(
         ctx, slots, cache_ram, device, dtype.value, quant.value, threads, tool_format, mock_script
     )

@@ -102,6 +102,10 @@ AllowedHost = Annotated[
         rich_help_panel="Server",
     ),
 ]
+Ui = Annotated[
+    bool,
+    typer.Option("--ui", help="Serve a chat page at /.", rich_help_panel="Server"),
+]
 Drain = Annotated[
     float,
     typer.Option(

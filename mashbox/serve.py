@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Container
+from dataclasses import dataclass
 
 from engine.engine import Engine
 from handlers.tenants import Tenants
@@ -31,18 +32,21 @@ class _Signals:
         self.stop.set()
 
 
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What the HTTP side is made with; see `mashbox.app.create_app`."""
+
+    hosts: Container[str]
+    tenants: Tenants
+    ui: bool
+
+
 async def serve(
-    engine: Engine,
-    sock: socket.socket,
-    console: Console,
-    hosts: Container[str],
-    tenants: Tenants,
-    drain_seconds: float,
+    engine: Engine, sock: socket.socket, console: Console, front: Front, drain_seconds: float
 ) -> None:
     """Serve until a signal, then let running answers end for `drain_seconds`.
 
-    `hosts` and `tenants` are those of `create_app`. Raises ModelError when the model cannot be
-    loaded.
+    Raises ModelError when the model cannot be loaded.
     """
     allow_many_connections()
     signals = _Signals(console)
@@ -52,11 +56,11 @@ async def serve(
     from mashbox.app import create_app
     from mashbox.http_server import http_server
 
-    server = http_server(create_app(engine, hosts, tenants))
+    server = http_server(create_app(engine, front.hosts, front.tenants, front.ui))
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         if await _is_loaded(loading, signals.stop):
-            console.ready(sock.getsockname(), engine, keyed=bool(tenants))
+            console.ready(sock.getsockname(), engine, keyed=bool(front.tenants))
             await signals.stop.wait()
         console.stopping(engine.health().running, drain_seconds)
         await engine.drain(drain_seconds)

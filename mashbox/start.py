@@ -44,7 +44,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """Where to listen, whom to answer, how to stop.
+    """Where to listen, whom to answer, how to stop, and whether to serve the chat page.
 
     `allowed_hosts` are names besides the server's own; `drain` is in seconds.
     """
@@ -54,6 +54,7 @@ class ServerOptions:
     api_key_file: Path | None
     allowed_hosts: Sequence[str]
     drain: float
+    ui: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,9 @@ def start(console: Console, name: str | None, server: ServerOptions, options: Mo
         config = configure(console, name, options)
         engine = MockEngine(config) if config.model.scripted else Engine(config)
         hosts = host_names(server.host, server.allowed_hosts)
+        front = Front(hosts, tenants, server.ui)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(engine, sock, console, hosts, tenants, server.drain))
+            runner.run(serve(engine, sock, console, front, server.drain))
     except ModelError as error:
         raise StartError(str(error)) from None
 

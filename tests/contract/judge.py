@@ -59,7 +59,7 @@ def _judge(request: str, status: int, headers: Json, body: bytes, whole: bool) -
         _judge_stream(request.partition(" ")[2], schema, body, whole)
     elif whole:
         text = body.decode()
-        value = text if media_type == "text/plain" else _loads(text)
+        value = _loads(text) if media_type == "application/json" else text
         validator(json.dumps(schema)).validate(value)
 
 

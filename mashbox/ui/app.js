@@ -1,0 +1,68 @@
+/** The chat page: puts its parts together, listens to keys, and meets the server. */
+
+import { isRunning, open, openFromAddress, stopHere, takeOver } from "./actions.js";
+import { Announcer } from "./components/announcer.js";
+import { Banner } from "./components/banner.js";
+import { Composer } from "./components/composer.js";
+import { Conversation } from "./components/conversation.js";
+import { IconButton } from "./components/icons.js";
+import { Settings } from "./components/settings.js";
+import { Sidebar } from "./components/sidebar.js";
+import { meetServer } from "./server.js";
+import { chatById, currentChat, keepChat, onChange, set, state } from "./state.js";
+import { isChatKey } from "./store.js";
+import { html, render, useEffect, useReducer } from "./vendor.js";
+
+function App() {
+  const [, draw] = useReducer((count) => count + 1, 0);
+  useEffect(() => onChange(draw), []);
+  const { server, settings, current } = state;
+  const chat = currentChat();
+  const run = state.runs.get(current);
+  document.title = chat ? `${chat.title} · mashbox` : "mashbox";
+  return html`<div class=${state.sidebar ? "page with-sidebar" : "page"}>
+    ${state.sidebar && html`<${Sidebar} ...${state} />
+      <button type="button" class="shade" aria-label="Close chats" tabindex="-1" onClick=${() => set({ sidebar: false })} />`}
+    <main>
+      <${Header} chat=${chat} model=${server.model} />
+      <${Banner} server=${server} notice=${state.notice} />
+      <${Conversation} chat=${chat} editing=${state.editing} run=${run} model=${server.model} />
+      <${Composer} chatId=${current} running=${Boolean(run)} />
+    </main>
+    <${Settings} settings=${settings} isOpen=${state.settingsOpen} />
+    <${Announcer} run=${run} />
+  </div>`;
+}
+
+function Header({ chat, model }) {
+  return html`<header>
+    ${!state.sidebar && html`<${IconButton} icon="menu" label="Show chats" onClick=${() => set({ sidebar: true })} />
+      <${IconButton} icon="plus" label="New chat" onClick=${() => open(null)} />`}
+    <span class="chat-title">${chat?.title ?? ""}</span>
+    <span class="model">${model?.id ?? ""}</span>
+    <${IconButton} icon="settings" label="Settings" onClick=${() => set({ settingsOpen: true })} />
+  </header>`;
+}
+
+function onKey(event) {
+  const control = event.ctrlKey || event.metaKey;
+  if (control && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    set({ sidebar: true });
+    requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("search").focus()));
+  } else if (control && event.shiftKey && event.key.toLowerCase() === "o") {
+    event.preventDefault();
+    open(null);
+  } else if (event.key === "Escape" && !state.settingsOpen && isRunning()) {
+    stopHere();
+  }
+}
+
+addEventListener("keydown", onKey);
+addEventListener("hashchange", openFromAddress);
+addEventListener("storage", ({ key }) => isChatKey(key) && takeOver());
+addEventListener("pagehide", () => [...state.runs.keys()].map(chatById).forEach(keepChat));
+
+openFromAddress();
+render(html`<${App} />`, document.getElementById("app"));
+meetServer();

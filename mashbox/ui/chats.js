@@ -1,0 +1,61 @@
+/**
+ * Chats as trees: an edited question or another answer is a sibling, and nothing is lost.
+ *
+ * A chat is {id, title, created, updated, leaf, nodes}; `nodes` maps ids to messages, each with
+ * its `parent`, and `leaf` is the last message of the branch on show. Nothing is changed in place.
+ */
+
+const TITLE_LENGTH = 48;
+
+export const newId = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
+
+export function newChat(text) {
+  const now = Date.now();
+  return { id: newId(), title: titleOf(text), created: now, updated: now, leaf: null, nodes: {} };
+}
+
+/** The first words of a text. */
+export function titleOf(text) {
+  const line = text.trim().replace(/\s+/g, " ");
+  if (line.length <= TITLE_LENGTH) return line || "New chat";
+  const cut = line.slice(0, TITLE_LENGTH);
+  return `${cut.slice(0, Math.max(cut.lastIndexOf(" "), TITLE_LENGTH / 2)).trimEnd()}…`;
+}
+
+/** The messages from the first one down to `leaf`. */
+export function branch(chat, leaf = chat.leaf) {
+  const messages = [];
+  for (let node = chat.nodes[leaf]; node; node = chat.nodes[node.parent]) messages.unshift(node);
+  return messages;
+}
+
+/** Add a message below its parent, or put a newer state of it in its place; it comes on show. */
+export function withNode(chat, node) {
+  return { ...chat, leaf: node.id, updated: Date.now(), nodes: { ...chat.nodes, [node.id]: node } };
+}
+
+/** Put a newer state of a message in its place. */
+export function replaced(chat, node) {
+  return { ...chat, updated: Date.now(), nodes: { ...chat.nodes, [node.id]: node } };
+}
+
+/** The messages that stand for each other, oldest first. */
+export function siblings(chat, node) {
+  return Object.values(chat.nodes).filter((n) => n.parent === node.parent && n.role === node.role);
+}
+
+/** Show the branch through a message, down to its newest end. */
+export function showing(chat, id) {
+  const nodes = Object.values(chat.nodes);
+  let leaf = id;
+  for (let next = id; next; next = nodes.findLast((n) => n.parent === leaf)?.id) leaf = next;
+  return { ...chat, leaf };
+}
+
+/** Whether a chat has the words somewhere. */
+export function matches(chat, words) {
+  const wanted = words.trim().toLowerCase();
+  const texts = [chat.title, ...Object.values(chat.nodes).map((node) => node.content)];
+  return texts.some((text) => text.toLowerCase().includes(wanted));
+}

@@ -1,0 +1,96 @@
+/** One message: what was said, thought and called, and what can be done with it. */
+
+import { sayInstead, regenerate, switchTo } from "../actions.js";
+import { copy } from "../clipboard.js";
+import { siblings } from "../chats.js";
+import { currentChat, set } from "../state.js";
+import { html, useEffect, useRef, useState } from "../vendor.js";
+import { IconButton } from "./icons.js";
+import { Markdown } from "./markdown.js";
+import { memo } from "./memo.js";
+import { Thinking, ToolCall, ToolResult } from "./parts.js";
+import { Timings } from "./timings.js";
+
+/** `run` is the answer on its way if this is it; `busy` that some answer of the chat is. */
+export const Message = memo(({ node, place, count, editing, run, busy }) => {
+  if (node.role === "tool") return html`<${ToolResult} node=${node} />`;
+  const isUser = node.role === "user";
+  const label = isUser ? "You" : "Assistant";
+  return html`<article class="message ${node.role}" data-role=${node.role} aria-label=${label}>
+    ${editing ? html`<${Editor} node=${node} />` : isUser ? html`<${Said} text=${node.content} />` : html`<${Answer} node=${node} run=${run} />`}
+    ${!editing && !run && html`<${Actions} node=${node} place=${place} count=${count} busy=${busy} />`}
+  </article>`;
+});
+
+const Said = ({ text }) => html`<div class="said">${text}</div>`;
+
+function Answer({ node, run }) {
+  const waiting = run && !node.content && !node.reasoning && !node.calls.length;
+  return html`
+    ${node.reasoning && html`<${Thinking} node=${node} running=${Boolean(run)} />`}
+    ${node.content && html`<${Markdown} text=${node.content} />`}
+    ${node.calls.map((call) => html`<${ToolCall} key=${call.id} call=${call} />`)}
+    ${waiting && html`<div class="dots" aria-hidden="true"><i /><i /><i /></div>`}
+    ${node.error && html`<p class="error">${node.error}</p>`}
+    <${Timings} node=${node} run=${run} />
+  `;
+}
+
+function Actions({ node, place, count, busy }) {
+  return html`<div class="actions">
+    ${count > 1 && html`<${Versions} node=${node} place=${place} count=${count} busy=${busy} />`}
+    <${CopyButton} text=${node.content} />
+    ${node.role === "user"
+      ? html`<${IconButton} icon="edit" label="Edit message" disabled=${busy} onClick=${() => set({ editing: node.id })} />`
+      : html`<${IconButton} icon="again" label="Regenerate" disabled=${busy} onClick=${() => regenerate(node)} />`}
+  </div>`;
+}
+
+function CopyButton({ text }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    const timer = done && setTimeout(() => setDone(false), 1500);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const click = async () => {
+    await copy(text);
+    setDone(true);
+  };
+  return html`<${IconButton} icon=${done ? "check" : "copy"} label="Copy message" onClick=${click} />`;
+}
+
+/** ‹ 2/3 ›: other questions in this one's place, or other answers to the same. */
+function Versions({ node, place, count, busy }) {
+  const go = (step) => switchTo(siblings(currentChat(), node)[place + step].id);
+  return html`<span class="versions">
+    <${IconButton} icon="left" label="Previous version" disabled=${busy || place === 0} onClick=${() => go(-1)} />
+    <span>${place + 1}/${count}</span>
+    <${IconButton} icon="right" label="Next version" disabled=${busy || place === count - 1} onClick=${() => go(1)} />
+  </span>`;
+}
+
+function Editor({ node }) {
+  const [text, setText] = useState(node.content);
+  const area = useRef(null);
+  useEffect(() => {
+    area.current.focus();
+    area.current.setSelectionRange(text.length, text.length);
+  }, []);
+  const cancel = () => set({ editing: null });
+  const save = (event) => {
+    event.preventDefault();
+    if (text.trim()) sayInstead(node, text);
+  };
+  const keys = (event) => {
+    if (event.key === "Escape") cancel();
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
+  };
+  return html`<form class="editor" onSubmit=${save}>
+    <textarea aria-label="Edit message" ref=${area} rows=${Math.min(12, text.split("\n").length + 1)} value=${text}
+      onInput=${(event) => setText(event.target.value)} onKeyDown=${keys} />
+    <div class="editor-buttons">
+      <button type="button" class="button" onClick=${cancel}>Cancel</button>
+      <button type="submit" class="button primary" disabled=${!text.trim()}>Save and send</button>
+    </div>
+  </form>`;
+}

@@ -1,0 +1,116 @@
+/** What the browser keeps: one entry of localStorage for each chat, one for the settings. */
+
+import { newId } from "./chats.js";
+
+const CHAT = "mashbox.chat.";
+const SETTINGS = "mashbox.settings";
+const KEY = "mashbox.key";
+const FORMAT = "mashbox-chats";
+
+/** All chats, the latest first; entries that are none are passed over. */
+export function loadChats() {
+  const keys = Object.keys(localStorage).filter((key) => key.startsWith(CHAT));
+  return latestFirst(keys.map((key) => parse(localStorage.getItem(key))).map(readChat).filter(Boolean));
+}
+
+export const latestFirst = (chats) => chats.sort((a, b) => b.updated - a.updated);
+
+/** Keep a chat; false when the browser has no room for it. */
+export function saveChat(chat) {
+  return save(CHAT + chat.id, chat);
+}
+
+export function dropChat(id) {
+  localStorage.removeItem(CHAT + id);
+}
+
+export const isChatKey = (key) => key === null || key.startsWith(CHAT);
+
+export function loadSettings() {
+  const found = parse(localStorage.getItem(SETTINGS));
+  return found && typeof found === "object" ? found : {};
+}
+
+export const saveSettings = (settings) => save(SETTINGS, settings);
+
+// A key is forgotten with its tab, and never stands beside what is exported.
+export const loadKey = () => sessionStorage.getItem(KEY) ?? "";
+export const saveKey = (key) => sessionStorage.setItem(KEY, key);
+
+function save(key, value) {
+  try {
+    localStorage.setItem(key, JSON.stringify(value));
+    return true;
+  } catch (error) {
+    if (error.name === "QuotaExceededError") return false;
+    throw error;
+  }
+}
+
+function parse(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** Write chats as a file's text. */
+export function exported(chats) {
+  return JSON.stringify({ format: FORMAT, version: 1, chats }, null, 1);
+}
+
+/** Read a file's text; throws an Error that says what is wrong. Ids are new: nothing is overwritten. */
+export function imported(text) {
+  const file = parse(text);
+  if (file?.format !== FORMAT || !Array.isArray(file.chats)) {
+    throw new Error("This file holds no exported chats. Choose one that Export has written.");
+  }
+  const chats = file.chats.map(readChat);
+  if (chats.includes(null)) throw new Error("A chat in this file is damaged; nothing was imported.");
+  return chats.map((chat) => ({ ...chat, id: newId() }));
+}
+
+/** Take from a value what a chat consists of, each field in its type; null when it is no chat. */
+function readChat(value) {
+  if (!isObject(value) || typeof value.id !== "string" || !isObject(value.nodes)) return null;
+  const nodes = {};
+  for (const [id, node] of Object.entries(value.nodes)) {
+    if (!isObject(node) || !["user", "assistant", "tool"].includes(node.role)) return null;
+    nodes[id] = readNode(id, node);
+  }
+  const leaf = hasBranch(nodes, value.leaf) ? value.leaf : null;
+  const { id, title, created, updated } = value;
+  return { id, title: text(title), created: number(created), updated: number(updated), leaf, nodes };
+}
+
+function readNode(id, node) {
+  const calls = Array.isArray(node.calls) ? node.calls.filter(isObject) : [];
+  return {
+    id,
+    parent: typeof node.parent === "string" ? node.parent : null,
+    role: node.role,
+    content: text(node.content),
+    reasoning: text(node.reasoning),
+    thoughtMs: number(node.thoughtMs),
+    calls: calls.map((c) => ({ id: text(c.id), name: text(c.name), arguments: text(c.arguments) })),
+    call: text(node.call),
+    finish: text(node.finish),
+    error: text(node.error),
+    timings: isObject(node.timings) ? node.timings : null,
+  };
+}
+
+/** Whether a leaf leads up to a first message: in a file it may lead nowhere, or round and round. */
+function hasBranch(nodes, leaf) {
+  const seen = new Set();
+  for (let id = leaf; id !== null; id = nodes[id].parent) {
+    if (!Object.hasOwn(nodes, id) || seen.has(id)) return false;
+    seen.add(id);
+  }
+  return seen.size > 0;
+}
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const text = (value) => (typeof value === "string" ? value : "");
+const number = (value) => (Number.isFinite(value) ? value : 0);
