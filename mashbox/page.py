@@ -47,8 +47,9 @@ class ChatPage:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; raises ApiError."""
         file = self._files.get(scope["path"])
-        # HEAD tells readiness on every path, and what `/` takes is said by the contract.
-        if file is None or scope["method"] == "HEAD" or _is_of_the_contract(scope):
+        # HEAD tells readiness on every path, and the contract says what `/` takes.
+        is_ours = scope["method"] == "GET" or (scope["method"] != "HEAD" and scope["path"] != "/")
+        if file is None or not is_ours:
             await self._app(scope, receive, send)
             return
         self._check(scope)
@@ -68,10 +69,6 @@ class ChatPage:
                 f"{scope['path']} does not take {scope['method']}; use GET, HEAD.",
                 headers={"Allow": "GET, HEAD"},
             )
-
-
-def _is_of_the_contract(scope: Scope) -> bool:
-    return scope["path"] == "/" and scope["method"] != "GET"
 
 
 def _walk(folder: Traversable) -> dict[str, Traversable]:

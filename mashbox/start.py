@@ -29,7 +29,7 @@ from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
 from mashbox.listener import AddressInUse, bind
 from mashbox.memory import choose_cache_ram, choose_ctx, free_bytes, is_gpu
-from mashbox.serve import serve
+from mashbox.serve import Front, serve
 
 logger = logging.getLogger("mashbox.start")
 
