@@ -13,7 +13,7 @@ from tests.sdk.conftest import DEFAULT_ADDRESS, PAGE, ROOT, Workshop
 
 pytestmark = pytest.mark.sdk
 
-# client.py is the same for every document: the generator writes `__exit__` for arguments of any type.
+# client.py is the same for every document: its `__exit__` takes arguments of any type.
 MYPY = """[mypy]
 strict = True
 [mypy-mashbox_client.client]
