@@ -91,7 +91,7 @@ class ErrorDetail(ApiModel):
 
 
 class ErrorBody(ApiModel):
-    """Body of an error on every other path."""
+    """Body of an error on every path that is not below /v1/messages."""
 
     error: ErrorDetail
 
@@ -229,7 +229,7 @@ class ChatCompletionRequest(ApiModel):
     messages: Annotated[JsonArray[ChatMessage], Field(min_length=1)]
     """The conversation."""
     stream: Annotated[StrictBool | None, NullIsDefault] = False
-    """Send chunks as they come. Who reads nothing for 30 s is cut off."""
+    """Send chunks as they come. A client that reads nothing for 30 s is cut off."""
     stream_options: StreamOptions | None = None
     """Options of a streamed answer."""
     max_tokens: Annotated[StrictInt | None, Field(ge=1)] = None
@@ -292,7 +292,7 @@ class PromptTokensDetails(ApiModel):
     """More about the prompt tokens."""
 
     cached_tokens: Annotated[StrictInt, Field(ge=0)]
-    """How many of them the prefix cache supplied."""
+    """Prompt tokens that the prefix cache supplied."""
 
 
 class ChatUsage(ApiModel):
@@ -303,7 +303,7 @@ class ChatUsage(ApiModel):
     completion_tokens: Annotated[StrictInt, Field(ge=0)]
     """Tokens of the answer."""
     total_tokens: Annotated[StrictInt, Field(ge=0)]
-    """Both together."""
+    """Prompt and answer together."""
     prompt_tokens_details: PromptTokensDetails | None = None
 
 
@@ -319,17 +319,17 @@ class ChatTimings(ApiModel):
     predicted_n: Annotated[StrictInt, Field(ge=0)]
     """Tokens of the answer."""
     predicted_ms: Annotated[StrictFloat, Field(ge=0.0)]
-    """Milliseconds between the first and the last of them."""
+    """Milliseconds between the answer's first and last token."""
     predicted_per_second: StrictFloat | None
     """Rate of the tokens after the first over `predicted_ms`; null when unknown."""
     cache_n: Annotated[StrictInt, Field(ge=0)]
-    """Prompt tokens that did not, thanks to the prefix cache."""
+    """Prompt tokens that the prefix cache supplied, so that they were not computed."""
     queue_ms: Annotated[StrictFloat, Field(ge=0.0)]
     """Milliseconds spent waiting for a slot."""
     draft_n: Annotated[StrictInt | None, Field(ge=1)] = None
     """Tokens that were guessed from the prompt and the answer so far, and checked; absent when there were none."""
     draft_n_accepted: Annotated[StrictInt | None, Field(ge=0)] = None
-    """Of them, those that were right: they took no step of their own."""
+    """Guessed tokens (`draft_n`) that were right: they took no step of their own."""
 
 
 class ChatFunctionCall(ApiModel):
@@ -482,7 +482,7 @@ class ChatCompletionChunk(ApiModel):
 PromptList = TypeAliasType(
     "PromptList", Annotated[JsonArray[NonEmptyString], Field(max_length=1, min_length=1)]
 )
-"""One text."""
+"""A list of exactly one text."""
 
 
 class CompletionRequest(ApiModel):
@@ -496,7 +496,7 @@ class CompletionRequest(ApiModel):
     prompt: Annotated[NonEmptyString | PromptList, ByJsonType]
     """The text; a list has to hold exactly one."""
     stream: Annotated[StrictBool | None, NullIsDefault] = False
-    """Send chunks as they come. Who reads nothing for 30 s is cut off."""
+    """Send chunks as they come. A client that reads nothing for 30 s is cut off."""
     max_tokens: Annotated[StrictInt | None, Field(ge=1)] = None
     """Upper limit of new tokens; the context (`--ctx`) is the limit when absent, and always."""
     max_completion_tokens: Annotated[StrictInt | None, Field(ge=1)] = None
@@ -547,7 +547,7 @@ class CompletionUsage(ApiModel):
     completion_tokens: Annotated[StrictInt, Field(ge=0)]
     """Tokens of the answer."""
     total_tokens: Annotated[StrictInt, Field(ge=0)]
-    """Both together."""
+    """Prompt and answer together."""
 
 
 CompletionFinishReason = TypeAliasType("CompletionFinishReason", Literal["stop", "length", "error"])
@@ -662,7 +662,7 @@ class ToolReferenceBlockParam(ApiModel):
 
 
 class OtherResultBlockParam(ApiModel):
-    """A part of a result that is no text, such as an image or a document: the prompt only says that it was there."""
+    """A part of a result that is not text, such as an image or a document: the prompt only says that it was there."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -699,7 +699,7 @@ class ToolResultBlockParam(ApiModel):
 
 
 class ServerToolBlockParam(ApiModel):
-    """A tool's call or result of which another server took care; the prompt shows it as text."""
+    """A call or result of a tool that another server ran; the prompt shows it as text."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -719,7 +719,7 @@ KnownBlockParam = TypeAliasType(
         ByTypeField,
     ],
 )
-"""A block of a message, but for those of other servers' tools."""
+"""A block of a message, those of other servers' tools aside."""
 
 
 ContentBlockParam = TypeAliasType(
@@ -827,7 +827,7 @@ class MessagesRequest(ApiModel):
     thinking: ThinkingOptions | None = None
     """Whether the model thinks first; its chat template decides when absent."""
     stream: Annotated[StrictBool | None, NullIsDefault] = False
-    """Send events as they come. Who reads nothing for 30 s is cut off."""
+    """Send events as they come. A client that reads nothing for 30 s is cut off."""
     max_tokens: Annotated[StrictInt | None, Field(ge=1)] = None
     """Upper limit of new tokens; the context (`--ctx`) is the limit when absent, and always."""
     max_completion_tokens: Annotated[StrictInt | None, Field(ge=1)] = None
@@ -939,7 +939,7 @@ class MessageUsage(ApiModel):
     input_tokens: Annotated[StrictInt, Field(ge=0)]
     """Prompt tokens that had to be computed."""
     cache_read_input_tokens: Annotated[StrictInt, Field(ge=0)]
-    """Prompt tokens that did not, thanks to the prefix cache."""
+    """Prompt tokens that the prefix cache supplied, so that they were not computed."""
     cache_creation_input_tokens: Annotated[StrictInt, Field(ge=0, le=0)]
     """Always 0."""
     output_tokens: Annotated[StrictInt, Field(ge=0)]
@@ -1005,7 +1005,7 @@ class InputJsonDelta(ApiModel):
     type: Literal["input_json_delta"]
     """Always `input_json_delta`."""
     partial_json: str
-    """Next piece of their JSON text."""
+    """Next piece of the arguments' JSON text."""
 
 
 ContentBlockDelta = TypeAliasType(
@@ -1293,7 +1293,7 @@ class InputReasoning(ApiModel):
 
 
 class InputItemReference(ApiModel):
-    """Points to an item of an earlier answer. No answer is kept, so that it is passed over."""
+    """Points to an item of an earlier answer. No answer is kept, so it is passed over."""
 
     type: Literal["item_reference"]
     """Always `item_reference`."""
@@ -1436,7 +1436,7 @@ class ResponsesRequest(ApiModel):
     reasoning: ReasoningOptions | None = None
     """Whether the model thinks first; its chat template decides when absent."""
     stream: Annotated[StrictBool | None, NullIsDefault] = False
-    """Send events as they come. Who reads nothing for 30 s is cut off."""
+    """Send events as they come. A client that reads nothing for 30 s is cut off."""
     max_output_tokens: Annotated[StrictInt | None, Field(ge=1)] = None
     """Upper limit of new tokens, before `max_tokens` and `max_completion_tokens`; the context (`--ctx`) is the limit when absent, and always."""
     max_tokens: Annotated[StrictInt | None, Field(ge=1)] = None
@@ -1594,7 +1594,7 @@ class InputTokensDetails(ApiModel):
     """More about the prompt tokens."""
 
     cached_tokens: Annotated[StrictInt, Field(ge=0)]
-    """How many of them the prefix cache supplied."""
+    """Prompt tokens that the prefix cache supplied."""
     cache_write_tokens: Annotated[StrictInt, Field(ge=0, le=0)]
     """Always 0."""
 
@@ -1603,7 +1603,7 @@ class OutputTokensDetails(ApiModel):
     """More about the new tokens."""
 
     reasoning_tokens: Annotated[StrictInt, Field(ge=0)]
-    """How many of them are thoughts."""
+    """New tokens that are thoughts."""
 
 
 class ResponseUsage(ApiModel):
@@ -1616,7 +1616,7 @@ class ResponseUsage(ApiModel):
     """Tokens of the answer."""
     output_tokens_details: OutputTokensDetails
     total_tokens: Annotated[StrictInt, Field(ge=0)]
-    """Both together."""
+    """Prompt and answer together."""
 
 
 class IncompleteDetails(ApiModel):
@@ -1804,7 +1804,7 @@ class ResponseOutputTextDoneEvent(ApiModel):
     content_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the part in its item, from 0."""
     text: str
-    """All of it."""
+    """The whole text."""
     logprobs: Annotated[JsonArray[Any], Field(max_length=0)]
     """Always empty."""
 
@@ -1840,7 +1840,7 @@ class ResponseReasoningTextDoneEvent(ApiModel):
     content_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the part in its item, from 0."""
     text: str
-    """All of them."""
+    """The whole thoughts."""
 
 
 class ResponseContentPartDoneEvent(ApiModel):
@@ -1871,7 +1871,7 @@ class ResponseFunctionCallArgumentsDeltaEvent(ApiModel):
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     delta: str
-    """Next piece of their JSON text."""
+    """Next piece of the arguments' JSON text."""
 
 
 class ResponseFunctionCallArgumentsDoneEvent(ApiModel):
@@ -1888,7 +1888,7 @@ class ResponseFunctionCallArgumentsDoneEvent(ApiModel):
     name: str
     """Function name."""
     arguments: str
-    """All of their JSON text."""
+    """The whole JSON text of the arguments."""
 
 
 class ResponseCustomToolCallInputDeltaEvent(ApiModel):
@@ -1918,7 +1918,7 @@ class ResponseCustomToolCallInputDoneEvent(ApiModel):
     output_index: Annotated[StrictInt, Field(ge=0)]
     """Number of the item, from 0."""
     input: str
-    """All of it."""
+    """The whole text."""
 
 
 class ResponseOutputItemDoneEvent(ApiModel):
