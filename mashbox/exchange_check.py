@@ -133,13 +133,18 @@ class ExchangeCheck:
             media_type = given.strip().lower()
             yield from _type_faults(media_type, content, stream)
             if media_type in content:
-                yield from self._content(media_type, content[media_type]["schema"], body)
+                coding = exchange.response_headers.get("content-encoding", "identity")
+                yield from self._content(media_type, content[media_type]["schema"], body, coding)
 
-    def _content(self, media_type: str, schema: Json, body: bytes) -> Iterator[Finding]:
+    def _content(
+        self, media_type: str, schema: Json, body: bytes, coding: str
+    ) -> Iterator[Finding]:
         try:
-            value = from_json(body, allow_inf_nan=False) if media_type == _JSON else body.decode()
+            text = body.decode()
+            value = from_json(text, allow_inf_nan=False) if media_type == _JSON else text
         except UnicodeDecodeError:
-            yield Finding("response", "The body is not UTF-8.")
+            how = "" if coding == "identity" else f" but {coding}; record it decoded"
+            yield Finding("response", f"The body is not UTF-8{how}.")
         except ValueError as error:
             yield Finding("response", f"The body is not valid JSON: {error}.")
         else:

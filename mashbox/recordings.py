@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
@@ -58,7 +58,8 @@ def read_recording(file: IO[bytes]) -> Iterator[Exchange]:
     except ValidationError as error:
         raise UnusableRecording(f"Entry {number} is no exchange: {_reason(error)}.") from None
     except (ValueError, RecursionError) as error:
-        raise UnusableRecording(f"Entry {number} cannot be read: {error}.") from None
+        place = f"Entry {number}" if number else "It"
+        raise UnusableRecording(f"{place} cannot be read: {error}.") from None
     if not number:
         raise UnusableRecording("It holds no exchanges. Record at least one.")
 
@@ -110,6 +111,9 @@ class _Text:
         return bool(more)
 
 
+_Status = Annotated[int, Field(ge=0, le=999)]
+
+
 class _Header(BaseModel):
     name: str
     value: str
@@ -126,7 +130,8 @@ class _HarBody(BaseModel):
             return None if self.size > 0 else b""
         if self.encoding == "base64":
             return base64.b64decode(self.text, validate=True)
-        return self.text.encode()
+        # Half a surrogate, which browsers do write, is the body's fault and not the file's.
+        return self.text.encode("utf-8", "surrogatepass")
 
 
 class _HarMessage(BaseModel):
@@ -146,7 +151,7 @@ class _HarRequest(_HarMessage):
 
 
 class _HarResponse(_HarMessage):
-    status: int
+    status: _Status
 
 
 class _HarEntry(BaseModel):
@@ -164,7 +169,8 @@ class _LineMessage(BaseModel):
     def content(self) -> bytes | None:
         if self.body is None:
             return b""
-        return (self.body if isinstance(self.body, str) else json.dumps(self.body)).encode()
+        text = self.body if isinstance(self.body, str) else json.dumps(self.body)
+        return text.encode("utf-8", "surrogatepass")
 
 
 class _LineRequest(_LineMessage):
@@ -173,7 +179,7 @@ class _LineRequest(_LineMessage):
 
 
 class _LineResponse(_LineMessage):
-    status: int
+    status: _Status
 
 
 class _Line(BaseModel):
@@ -206,4 +212,7 @@ def _header_bytes(text: str) -> bytes:
 
 def _reason(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"
+    place = ".".join(map(str, first["loc"])) or "it"
+    # The words for a value that is no object name the class it should become.
+    reason = "should be an object" if first["type"] == "model_type" else first["msg"]
+    return f"{place}: {reason}"

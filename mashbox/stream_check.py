@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-DONE = "[DONE]"
+from mashbox.stream_order import DONE, END, order_faults
+
 _NEWLINES = re.compile("\r\n?")
 # The schemas of events that have names; the data of any other stream's last event is `[DONE]`.
 LAST_EVENTS = {
@@ -42,6 +43,9 @@ def check_stream(
     for sentence, numbers in found.items():
         more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
         yield f"event {numbers[0]}{more}", sentence
+    if not found:
+        for number, sentence in order_faults(schema_name, map(read_data, events)):
+            yield f"event {number}", sentence
     yield from _end_faults(events, rest, LAST_EVENTS.get(schema_name, (DONE,)))
 
 
@@ -70,6 +74,11 @@ def _event_faults(event: Event, faults: Callable[[Any], Iterable[str]]) -> Itera
     yield from faults(value)
     if event.name and isinstance(value, dict) and value.get("type") != event.name:
         yield "The event's name differs from the type in its data."
+
+
+def read_data(event: Event) -> Any:
+    """Parse an event's data; raises ValueError."""
+    return END if event.data == DONE else from_json(event.data)
 
 
 def _end_faults(events: list[Event], rest: str, last: tuple[str, ...]) -> Iterator[tuple[str, str]]:

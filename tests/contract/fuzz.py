@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 import schemathesis
 import uvicorn
+from hypothesis import strategies as st
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
@@ -145,6 +146,7 @@ def fuzz(
     config = _config(url, max_examples, key, seed, phases)
     schema = schemathesis.openapi.from_dict(document, config=config)
     schema.hook("map_body")(_asking(tokens))
+    schema.hook(flatmap_path_parameters)
     chosen = schema.include(name=only) if only else schema
     for event in from_schema(chosen).execute():
         match event:
@@ -155,6 +157,14 @@ def fuzz(
             case events.ScenarioFinished():
                 _note(findings, event.recorder)
     return findings
+
+
+def flatmap_path_parameters(
+    context: schemathesis.HookContext, known: Any
+) -> st.SearchStrategy[dict[str, Any]]:
+    """Ask for other models too: left to itself, it asks for the one of the examples alone."""
+    others = st.text("abc-./", min_size=1).filter(lambda text: text.strip("./"))
+    return st.just(known) | st.builds(lambda other: {**known, "model": other}, others)
 
 
 def _asking(tokens: int) -> Callable[[schemathesis.HookContext, Any], Any]:

@@ -1,6 +1,7 @@
 """Judges answers by openapi.json: status, headers, content type, body, and each event of a stream.
 
-The validator is not the one of `mashbox check-traffic`, so that neither hides the other's faults.
+Schemas and the order of events are checked as `mashbox check-traffic` checks them, which the
+verifiers of `bench` do not rely on: they put the answer together from its stream.
 """
 
 from __future__ import annotations
@@ -8,18 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
-
-import jsonschema_rs
 
 from bench.protocols import WIRES
 from bench.wire import Broken, read_events
 from mashbox.app import contract
+from mashbox.schema_check import SchemaCheck, resolve
+from mashbox.stream_order import END, order_faults
 
 Json = dict[str, Any]
 
 _CONTRACT = contract()
+_SCHEMAS = SchemaCheck(_CONTRACT)
 _PATHS: Json = _CONTRACT["paths"]
 _PATTERNS = {path: re.compile(re.sub(r"\{\w+\}", ".+", path)) for path in _PATHS}
 _WIRES = {wire.path: wire for wire in WIRES}
@@ -46,7 +47,7 @@ def judge(
 def _judge(request: str, status: int, headers: Json, body: bytes, whole: bool) -> None:
     responses = _responses(*request.split(" ", 1))
     _expect(str(status) in responses, "the status is not declared")
-    response = _resolve(responses[str(status)])
+    response = resolve(_CONTRACT, responses[str(status)])
     _judge_headers(response, headers)
     content = response.get("content", {})
     if not content:
@@ -56,11 +57,15 @@ def _judge(request: str, status: int, headers: Json, body: bytes, whole: bool) -
     _expect(media_type in content, f"the content type {media_type!r} is not declared")
     schema = content[media_type]["schema"]
     if media_type == _STREAM:
+        # Not required of a whole answer, which has the same list.
+        missing = [name for name in response["headers"] if name.lower() not in headers]
+        _expect(not missing, f"a stream has to have {missing}")
         _judge_stream(request.partition(" ")[2], schema, body, whole)
     elif whole:
         text = body.decode()
         value = _loads(text) if media_type == "application/json" else text
-        validator(json.dumps(schema)).validate(value)
+        _validate(schema, value)
+        _judge_usage(value)
 
 
 def _expect(truth: bool, otherwise: str) -> None:
@@ -92,49 +97,40 @@ def _declared(path: str, method: str) -> Json:
     return responses
 
 
-def _resolve(node: Json) -> Json:
-    if "$ref" not in node:
-        return node
-    target: Any = _CONTRACT
-    for key in node["$ref"].removeprefix("#/").split("/"):
-        target = target[key]
-    return _resolve(target)
-
-
 def _judge_headers(response: Json, headers: Json) -> None:
     for name, node in response.get("headers", {}).items():
-        declared, value = _resolve(node), headers.get(name.lower())
+        declared, value = resolve(_CONTRACT, node), headers.get(name.lower())
         _expect(value is not None or not declared.get("required"), f"{name} is missing")
         if value is not None:
             schema = declared["schema"]
             is_number = schema.get("type") == "integer" and value.isdecimal()
-            validator(json.dumps(schema)).validate(int(value) if is_number else value)
+            _validate(schema, int(value) if is_number else value)
 
 
 def _judge_stream(path: str, schema: Json, body: bytes, whole: bool) -> None:
     text = (body if whole else body[: body.rfind(b"\n\n") + 2]).decode()
-    for event in read_events(text) if text else []:
-        if event != "done":
-            _schema_of(_resolve(schema), event).validate(event)
+    events = [END if event == "done" else event for event in read_events(text)] if text else []
+    for event in events:
+        if event is not END:
+            _validate(schema, event)
+            _judge_usage(event)
+    for number, fault in order_faults(schema["$ref"].rpartition("/")[2], events):
+        raise ValueError(f"event {number}: {fault}")
     if whole:
         _WIRES[path].read_stream(text)
 
 
-def _schema_of(schema: Json, event: Json) -> jsonschema_rs.Draft202012Validator:
-    """Give the schema of the event's type: the errors of one branch say enough."""
-    if "discriminator" not in schema:
-        return validator(json.dumps(schema))
-    branch = schema["discriminator"]["mapping"].get(event.get("type"))
-    _expect(branch is not None, f"no event has the type {event.get('type')!r}")
-    return validator(json.dumps({"$ref": branch}))
+def _validate(schema: Json, value: Any) -> None:
+    for fault in _SCHEMAS.faults(schema, value):
+        raise ValueError(fault)
 
 
-@cache
-def validator(schema: str) -> jsonschema_rs.Draft202012Validator:
-    """The validator of a schema, as JSON, that may refer to the contract's components."""
-    return jsonschema_rs.Draft202012Validator(
-        {**json.loads(schema), "components": _CONTRACT["components"]}
-    )
+def _judge_usage(answer: Any) -> None:
+    """Add the token counts up, which no schema can."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    if usage and "total_tokens" in usage:
+        parts = [n for name, n in usage.items() if isinstance(n, int) and name != "total_tokens"]
+        _expect(sum(parts) == usage["total_tokens"], f"total_tokens is not the sum: {usage}")
 
 
 def _loads(text: str) -> Any:

@@ -29,6 +29,15 @@ async def stream() -> httpx.Response:
         return await http.post(CHAT, json={**QUESTION, "stream": True})
 
 
+def test_token_counts_have_to_add_up() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 4}
+    choice = {"index": 0, "text": "", "finish_reason": "stop"}
+    answer = {"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m"}
+    body = json.dumps({**answer, "choices": [choice], "usage": usage}).encode()
+    with pytest.raises(BreaksContract, match="total_tokens is not the sum"):
+        judge("POST /v1/completions", 200, HEADERS, body)
+
+
 def test_what_the_contract_allows_passes() -> None:
     refusal()
     refusal(429, HEADERS | {"retry-after": "3"})
@@ -44,7 +53,7 @@ def test_what_the_contract_allows_passes() -> None:
         ({"status": 429, "headers": HEADERS | {"Retry-After": "soon"}}, "integer"),
         ({"headers": {"Content-Type": "application/json"}}, "X-Request-Id is missing"),
         ({"headers": HEADERS | {"Content-Type": "text/html"}}, "'text/html' is not declared"),
-        ({"message": 5}, '5 is not of type "string"'),
+        ({"message": 5}, "error.message should be a string"),
     ],
 )
 def test_a_broken_refusal_is_told(broken: dict[str, Any], told: str) -> None:
@@ -90,9 +99,15 @@ async def test_a_stream_whose_client_left_is_judged_as_far_as_it_came() -> None:
 
 
 def test_an_event_of_a_type_that_no_schema_has_is_told() -> None:
-    headers = {"x-request-id": "req_1", "request-id": "req_1", "content-type": "text/event-stream"}
+    headers = {
+        "x-request-id": "req_1",
+        "request-id": "req_1",
+        "content-type": "text/event-stream",
+        "cache-control": "no-cache",
+        "x-accel-buffering": "no",
+    }
     body = b'event: message_begin\ndata: {"type": "message_begin"}\n\n'
-    with pytest.raises(BreaksContract, match="message_begin"):
+    with pytest.raises(BreaksContract, match="type should be"):
         judge("POST /v1/messages", 200, headers, body)
 
 
@@ -103,5 +118,5 @@ async def test_a_test_of_another_purpose_fails_when_an_encoder_is_broken(
         return b"data: " + model.model_dump_json(exclude={"object"}).encode() + b"\n\n"
 
     monkeypatch.setattr(chat_encoder, "data", data)
-    with pytest.raises(BreaksContract, match='"object" is a required property'):
+    with pytest.raises(BreaksContract, match="object is missing"):
         await stream()

@@ -35,6 +35,7 @@ def test_every_operation_was_tried_with_good_and_bad_requests(findings: Findings
     assert findings.cases[CHAT] >= 400
     assert findings.statuses[CHAT, 200] >= 150
     assert findings.statuses[CHAT, 400] >= 200
+    assert findings.statuses["GET /v1/models/{model}", 404] >= 5
     assert min(findings.streams[label] for label in STREAMED) >= 20
 
 

@@ -15,7 +15,7 @@ from engine.errors import QueueFull
 from engine.events import Usage
 from generated._base import StrictFloat
 from generated.models import CompletionRequest, CompletionUsage
-from handlers import access, completions, message_encoder
+from handlers import access, completions, message_encoder, sse
 from handlers.errors import ApiError
 from handlers.request_ids import RequestIds
 from handlers.routes import Routes
@@ -147,8 +147,21 @@ class Spoiled:
         (b'"text":"Hello"', b'"text":1234567', "POST /v1/responses"),
         (b'"sequence_number":3', b'"sequence_number":4', "POST /v1/responses"),
         (b'"finish_reason":"stop"', b'"finish_reason":"halt"', "POST /v1/chat/completions"),
+        (b'"timings":', b'"minutes":', "POST /v1/chat/completions"),
+        (b'"total_tokens":15', b'"total_tokens":16', "POST /v1/chat/completions"),
+        (b'"delta":"Hel"', b'"delta":"Hal"', "POST /v1/responses"),
     ],
-    ids=["enum", "event name", "event type", "type in an item", "count of events", "chunk"],
+    ids=[
+        "enum",
+        "event name",
+        "event type",
+        "type in an item",
+        "count of events",
+        "chunk",
+        "lost timings",
+        "sum",
+        "text of another delta",
+    ],
 )
 def test_a_spoiled_value_is_found(old: bytes, new: bytes, only: str) -> None:
     found = failed_checks(only=only, around=lambda app: Spoiled(app, old, new), coverage=False)
@@ -185,6 +198,16 @@ def test_a_missing_request_id_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_crash_is_found() -> None:
     good = text_events("Hello")
     assert "not_a_server_error" in failed_checks(good, KeyError("inside"), good)
+
+
+def test_a_stream_that_caches_may_keep_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = sse._Wire.start
+
+    async def started(self: sse._Wire, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        await start(self, status, [h for h in headers if h[0] != b"cache-control"])
+
+    monkeypatch.setattr(sse._Wire, "start", started)
+    assert failed_checks(only=MESSAGES, coverage=False) == {JUDGED}
 
 
 def test_a_server_that_forgets_its_keys_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,12 @@ async def test_a_request_without_its_type_or_with_broken_json() -> None:
         ({}, {"body": "{"}, "The body is not valid JSON: EOF while parsing"),
         ({}, {"body": None}, "The body is not valid JSON: EOF while parsing"),
         ({}, {"body": []}, "The body should be an object, not an array."),
+        ({}, {"body": "\ud800"}, "The body is not UTF-8."),
+        (
+            {"content-encoding": "gzip"},
+            {"body": "\ud800"},
+            "The body is not UTF-8 but gzip; record",
+        ),
     ],
 )
 async def test_a_broken_response(headers: Json, changed: Json, said: str) -> None:
@@ -138,6 +144,13 @@ async def test_a_head_has_no_body() -> None:
         (MESSAGES, STREAM, '"text_delta"', '"t"', "event 4 and 1 more: delta.type should be"),
         (MESSAGES, STREAM, "event: ping", "event: pong", "event 2: The event's name differs"),
         (RESPONSES, STREAM | {"input": "Hi"}, '"sequence_number":3,', "", "event 3: sequence_num"),
+        (
+            RESPONSES,
+            STREAM | {"input": "Hi"},
+            '"sequence_number":3',
+            '"sequence_number":4',
+            "event 3: sequence_number should be 3.",
+        ),
     ],
 )
 async def test_a_broken_event_is_named(

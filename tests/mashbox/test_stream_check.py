@@ -11,13 +11,18 @@ from mashbox.app import contract
 from mashbox.stream_check import LAST_EVENTS, Event, check_stream, read_events
 
 STOP = 'event: message_stop\ndata: {"type": "message_stop"}\n\n'
+PING = 'event: ping\ndata: {"type": "ping"}\n\n'
+ERROR = 'event: error\ndata: {"type": "error"}\n\n'
+TEXT = 'data: {"choices": [{"text": "a", "finish_reason": null}]}\n\n'
+LAST = 'data: {"choices": [{"text": "", "finish_reason": "stop"}]}\n\n'
+DONE = "data: [DONE]\n\n"
 
 
 def no_numbers(value: Any) -> Iterable[str]:
     return ["It should not be a number."] if isinstance(value, int) else []
 
 
-def check(text: str, schema: str = "ChatCompletionChunk") -> list[tuple[str, str]]:
+def check(text: str, schema: str = "Completion") -> list[tuple[str, str]]:
     return list(check_stream(text, schema, no_numbers))
 
 
@@ -28,8 +33,8 @@ def test_events_are_read_as_the_standard_says() -> None:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_a_whole_stream_has_no_faults(newline: str) -> None:
-    assert check("data: {}\n\n: keep-alive\n\ndata: [DONE]\n\n".replace("\n", newline)) == []
-    assert check(STOP.replace("\n", newline), "MessageStreamEvent") == []
+    assert check((TEXT + ": keep-alive\n\n" + LAST + DONE).replace("\n", newline)) == []
+    assert check((PING + ERROR).replace("\n", newline), "MessageStreamEvent") == []
 
 
 def test_what_is_wrong_with_many_events_is_said_once() -> None:
@@ -41,16 +46,17 @@ def test_what_is_wrong_with_many_events_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("text", "schema", "part", "sentence"),
     [
-        ("data: {}\n\n", "Completion", "stream", "it ends without [DONE]"),
+        (TEXT, "Completion", "stream", "it ends without [DONE]"),
         ("", "Completion", "stream", "it ends without [DONE]"),
-        ("data: {}\n\ndata: [DO", "Completion", "event 2", "in the middle of an event"),
-        ("data: [DONE]\n\ndata: {}\n\n", "Completion", "event 2", "comes after [DONE]"),
+        (TEXT + "data: [DO", "Completion", "event 2", "in the middle of an event"),
+        (LAST + DONE + TEXT, "Completion", "event 3", "comes after [DONE]"),
+        (TEXT + DONE, "Completion", "event 2", "[DONE] comes after delta, where delta or"),
         ('data: {"a\n\ndata: [DONE]\n\n', "Completion", "event 1", "not valid JSON"),
         ("data: NaN\n\ndata: [DONE]\n\n", "Completion", "event 1", "not valid JSON"),
         ("event: ping\ndata: {}\n\n" + STOP, "MessageStreamEvent", "event 1", "differs from the"),
-        (STOP + STOP, "MessageStreamEvent", "event 2", "comes after message_stop"),
-        ("data: [DONE]\n\n", "MessageStreamEvent", "stream", "without message_stop or error"),
-        (STOP, "ResponseStreamEvent", "stream", "without response.completed or"),
+        (ERROR + PING, "MessageStreamEvent", "event 2", "comes after error"),
+        (PING, "MessageStreamEvent", "stream", "without message_stop or error"),
+        ("", "ResponseStreamEvent", "stream", "without response.completed or"),
     ],
 )
 def test_a_fault_of_a_stream(text: str, schema: str, part: str, sentence: str) -> None:
