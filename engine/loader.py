@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import set_tqdm_hook
 
 from engine.config import EngineConfig
 from engine.errors import ModelError
@@ -48,18 +50,22 @@ class LoadedModel:
     ready: Ready
 
 
-def load_model(config: EngineConfig, on_progress: Progress) -> LoadedModel:
+def load_model(
+    config: EngineConfig, on_progress: Progress, on_conversion: Progress = lambda done, total: None
+) -> LoadedModel:
     """Load `config.model`; a GGUF file is converted first, once, into the cache.
 
-    `on_progress` gets bytes of weights. "auto" means CUDA where there is one, else the CPU, and
-    bfloat16 on CUDA, else float32. Raises ModelError in words for the user.
+    `on_progress` gets bytes of loaded weights, `on_conversion` of written ones. "auto" means CUDA
+    where there is one, else the CPU, and bfloat16 on CUDA, else float32. Raises ModelError in
+    words for the user.
     """
     quiet()
     path = config.model.path
     header = read_header(path)
     device, dtype = choose_device(config.device), choose_dtype(config.dtype, config.device)
-    folder = path if path.is_dir() else converted(path, header, dtype, on_progress)
-    model = _load_weights(folder, config.model.id, device, dtype)
+    folder = path if path.is_dir() else converted(path, header, dtype, on_conversion)
+    with _watched(on_progress, header.parameters * DTYPE_BYTES[dtype]):
+        model = _load_weights(folder, config.model.id, device, dtype)
     tokenizer = _load_tokenizer(folder, config.model.id)
     weights = stored_weights([model])
     on_progress(weights.nbytes, weights.nbytes)
@@ -203,6 +209,26 @@ def _publish(target: Path, folder: Path) -> None:
     except OSError:
         if not folder.is_dir():
             raise
+
+
+@contextlib.contextmanager
+def _watched(on_progress: Progress, total: int) -> Iterator[None]:
+    """Report bytes out of `total` as transformers' own bar moves, weight by weight."""
+
+    def bar(factory: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return _reported(args[0], on_progress, total) if args else factory(*args, **options)
+
+    before = set_tqdm_hook(bar)
+    try:
+        yield
+    finally:
+        set_tqdm_hook(before)
+
+
+def _reported(items: Collection[Any], on_progress: Progress, total: int) -> Iterator[Any]:
+    for number, item in enumerate(items):
+        on_progress(total * number // len(items), total)
+        yield item
 
 
 def _load_weights(folder: Path, name: str, device: str, dtype: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Literal
 from engine.request import SamplingParams
 
 # What the worker does while it starts.
-Stage = Literal["compiling", "loading", "warm-up"]
+Stage = Literal["compiling", "converting", "loading", "warm-up"]
 
 
 @dataclass(frozen=True, slots=True)

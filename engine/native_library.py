@@ -40,8 +40,17 @@ def native_library() -> ctypes.CDLL | None:
         _share_openmp()
         return ctypes.CDLL(str(_built(cache_dir() / "native")))
     except (_NativeError, OSError, subprocess.SubprocessError) as error:
-        _logger.warning("No native kernels, torch computes instead: %s", error)
+        _logger.warning("No native kernels, torch computes instead: %s", _reason(error))
         return None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return (
+            f"{error.filename} cannot be written: {error.strerror}. "
+            "Set MASHBOX_CACHE_DIR to another folder."
+        )
+    return str(error)
 
 
 def files_to_compile() -> int:

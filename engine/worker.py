@@ -197,7 +197,11 @@ def _load(pipe: Outbox, config: EngineConfig) -> tuple[ModelRunner, Ready]:
     if choose_device(config.device) == "cpu" and (files := files_to_compile()):
         _report(pipe, "compiling", 0, files)
         native_library()
-    loaded = load_model(config, lambda done, total: _report(pipe, "loading", done, total))
+    loaded = load_model(
+        config,
+        lambda done, total: _report(pipe, "loading", done, total),
+        lambda done, total: _report(pipe, "converting", done, total),
+    )
     runner = TransformersRunner(loaded.model, config)
     runner.warm_up(lambda done, total: _report(pipe, "warm-up", done, total))
     trim_memory()

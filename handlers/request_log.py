@@ -62,6 +62,7 @@ class RequestRecord:
     finish: str | None = None
     queue_ms: float | None = None
     ttft_ms: float | None = None
+    tokens_per_second: float | None = None
     error: str | None = None
 
     def read_body(self, body: BaseModel) -> None:
@@ -79,6 +80,7 @@ class RequestRecord:
         self.error = str(answer.error) if answer.error else None
         self.queue_ms = _milliseconds(stats.queue_seconds)
         self.ttft_ms = _milliseconds(stats.ttft_seconds)
+        self.tokens_per_second = _speed(stats)
 
     def tag(self, session: str | None) -> None:
         """Set the session tag, made printable, unless there is one or `session` is empty."""
@@ -170,6 +172,14 @@ def _escaped(character: str) -> str:
 
 def _milliseconds(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 1)
+
+
+def _speed(stats: RequestStats) -> float | None:
+    """Tokens a second after the first one; None where there were no others."""
+    if stats.first_token_at is None or stats.last_token_at is None:
+        return None
+    seconds = stats.last_token_at - stats.first_token_at
+    return round((stats.completion_tokens - 1) / seconds, 1) if seconds > 0 else None
 
 
 def keys_sent(headers: Headers) -> tuple[str, ...]:

@@ -16,6 +16,10 @@ from mashbox.logs import LogFormat, set_up_logging
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
+_RUN_EXAMPLES = """Example: mashbox run smollm2-135m --port 9000
+
+Example: mashbox run ./model.gguf --ctx 8192 --slots 1"""
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -35,7 +39,7 @@ def root(
     """Serve one language model over OpenAI's and Anthropic's APIs."""
 
 
-@app.command(epilog="Example: mashbox run smollm2-135m --port 9000")
+@app.command(cls=given.Command, epilog=_RUN_EXAMPLES)
 def run(  # noqa: PLR0913 - one parameter an option
     model: given.Model = None,
     host: given.Host = "127.0.0.1",
@@ -60,11 +64,13 @@ def run(  # noqa: PLR0913 - one parameter an option
     """Load a model and serve it."""
     from mashbox.console import Console
     from mashbox.start import ModelOptions, ServerOptions, StartError, start
+    from mashbox.terminal_log import TerminalHandler
 
-    set_up_logging(log_format, _level(verbose, quiet))
+    console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
+    handler = TerminalHandler(console) if console.is_terminal else None
+    set_up_logging(log_format, _level(verbose, quiet), handler)
     # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     server = ServerOptions(host, port, api_key_file, allowed_host, drain, ui)
     options = ModelOptions(
         ctx, slots, cache_ram, device, dtype.value, quant.value, threads, tool_format, mock_script
@@ -74,6 +80,13 @@ def run(  # noqa: PLR0913 - one parameter an option
     except StartError as error:
         console.error(str(error))
         raise typer.Exit(error.exit_code) from None
+    except Exception as error:
+        logging.getLogger("mashbox").debug("Where it broke:", exc_info=error)
+        console.error(
+            f"{type(error).__name__}: {error}. This is a fault in mashbox; "
+            "run it with -v to see where."
+        )
+        raise typer.Exit(1) from None
     except KeyboardInterrupt:
         console.error("stopped")
         raise typer.Exit(130) from None

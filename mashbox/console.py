@@ -1,31 +1,36 @@
-"""What the terminal shows: bars and a panel on a terminal, plain timestamped lines off it."""
+"""What the terminal shows: bars and a welcome on a terminal, plain timestamped lines off it."""
 
 from __future__ import annotations
 
 import logging
-import os
 import time
-from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console as RichConsole
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from engine.engine import Engine
 from engine.messages import Progress as WorkerProgress
 from engine.messages import Ready
+from engine.stats import EngineStats
+from mashbox.bars import Bars, amount
 
 logger = logging.getLogger("mashbox.console")
 
-_CURL = """  curl -s {url}/v1/chat/completions \\{key}
+_CURL = """
+  curl -s {url}/v1/chat/completions \\{key}
     -H 'Content-Type: application/json' \\
-    -d '{{"messages": [{{"role": "user", "content": "Name three planets."}}]}}'"""
+    -d '{{"messages": [{{"role": "user", "content": "Name three planets."}}]}}'
+"""
 _KEY = """
     -H "Authorization: Bearer $MASHBOX_API_KEY" \\"""
 
-# The others are measured in bytes.
-_COUNTED = frozenset({"compiling", "warm-up"})
+
+class Welcome(NamedTuple):
+    """What callers have to know beside the address: whether they need a key, and of the page."""
+
+    keyed: bool = False
+    page: bool = False
 
 
 class Console:
@@ -37,22 +42,26 @@ class Console:
 
     def __init__(self, quiet: bool = False, as_log: bool = False) -> None:
         self._rich = RichConsole(stderr=True, highlight=False, soft_wrap=True)
-        dumb = os.environ.get("TERM") == "dumb"
-        self._fancy = self._rich.is_terminal and not (dumb or quiet or as_log)
-        self._bars = _Bars(self._rich) if self._fancy else None
+        plain = self._rich.is_dumb_terminal or self._rich.no_color or as_log
+        self.is_terminal = self._rich.is_terminal and not plain
+        self._bars = Bars(self._rich) if self.is_terminal and not quiet else None
         self._quiet = quiet
         self._as_log = as_log
         self._seen_stages: set[str] = set()
         self._starting = True
         self._started = time.monotonic()
 
-    def line(self, text: str) -> None:
+    def line(self, text: str, style: str = "") -> None:
         """Print one line; bars, if any, stay below it."""
         if self._as_log:
             logger.info("%s", text.strip())
         elif not self._quiet:
-            stamp = "" if self._fancy else time.strftime("%Y-%m-%d %H:%M:%S ")
-            self._rich.print(Text(stamp + text))
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S ")
+            self.show(text if self.is_terminal else stamp + text.strip(), style)
+
+    def show(self, text: str, style: str = "") -> None:
+        """Print text as it is, in colour on a terminal; bars stay below it."""
+        self._rich.print(Text(text, style=style if self.is_terminal else ""))
 
     def error(self, text: str) -> None:
         """Print what went wrong."""
@@ -60,7 +69,7 @@ class Console:
         if self._as_log:
             logger.error("%s", text)
         else:
-            self._rich.print(Text(text, style="red" if self._fancy else ""))
+            self.show(text, "red")
 
     def clear(self) -> None:
         """Remove the bars."""
@@ -73,27 +82,34 @@ class Console:
             self._bars.show(stage, done, total)
         elif stage not in self._seen_stages:
             self._seen_stages.add(stage)
-            self.line(f"{stage} ({_amount(stage, total)})")
+            self.line(f"{stage} ({amount(stage, total)})")
+
+    def starting(self) -> None:
+        """Show that the worker starts, until it tells its first stage."""
+        if self._bars:
+            self._bars.wait()
 
     def worker_progress(self, progress: WorkerProgress) -> None:
         """Show the worker's way to readiness; a restarted one has log lines instead."""
         if self._starting:
             self.progress(progress.stage, progress.done, progress.total)
 
-    def ready(self, address: tuple[Any, ...], engine: Engine, keyed: bool = False) -> None:
-        """Say where the server is and how to call it, with a key if it is `keyed`."""
+    def ready(self, address: tuple[Any, ...], engine: Engine, welcome: Welcome) -> None:
+        """Say where the server is and how to call it."""
         self._end_start()
         host = f"[{address[0]}]" if ":" in address[0] else address[0]
         url = f"http://{host}:{address[1]}"
-        if loaded := engine.loaded:
-            self.line(
-                f"  memory    weights {loaded.weight_bytes / 1e9:.2f} GB · "
-                f"{loaded.device}, {loaded.dtype}{_threads(loaded)}"
-            )
-        self.line(f"ready in {time.monotonic() - self._started:.1f} s   {url}")
-        if self._fancy:
-            self._rich.print(Text(f"\n{_CURL.format(url=url, key=_KEY if keyed else '')}\n"))
-            self._rich.print(Text(f"  OpenAI base URL    {url}/v1\n  Ctrl+C to stop"))
+        if (loaded := engine.loaded) and not engine.config.model.scripted:
+            weights = f"weights {loaded.weight_bytes / 1e9:.2f} GB"
+            self.line(f"  model     {weights} · {loaded.device}, {loaded.dtype}{_threads(loaded)}")
+        page = f"   chat page: {url}/" if welcome.page else ""
+        self.line(f"ready in {time.monotonic() - self._started:.1f} s   {url}{page}", "green")
+        if self._bars:
+            self.show(_CURL.format(url=url, key=_KEY if welcome.keyed else ""))
+        self.line(f"  OpenAI base URL    {url}/v1")
+        self.line(f"  Anthropic base URL {url}")
+        if self._bars:
+            self.show("  Ctrl+C to stop\n")
 
     def stopping(self, running: int, seconds: float) -> None:
         """Say that the server stops, and what it still waits for."""
@@ -111,10 +127,13 @@ class Console:
         self._starting = False
         self.clear()
 
-    def stopped(self) -> None:
-        """Say that it is over."""
-        seconds = round(time.monotonic() - self._started)
-        self.line(f"stopped (ran {timedelta(seconds=seconds)})")
+    def stopped(self, stats: EngineStats) -> None:
+        """Say that it is over, and what was done."""
+        requests = sum(stats.outcomes.values())
+        tokens = _rounded(stats.prompt_tokens + stats.generation_tokens)
+        ran = _duration(time.monotonic() - self._started)
+        noun = "request" if requests == 1 else "requests"
+        self.line(f"stopped after {ran}: {requests} {noun}, {tokens} tokens")
 
 
 def _threads(loaded: Ready) -> str:
@@ -124,29 +143,17 @@ def _threads(loaded: Ready) -> str:
     return ", 1 thread" if count == "1" else f", {count} threads"
 
 
-class _Bars:
-    """The progress bars of the start; they vanish when it is done."""
-
-    def __init__(self, console: RichConsole) -> None:
-        self._progress = Progress(
-            TextColumn("  {task.description:<9}"),
-            BarColumn(),
-            TextColumn("{task.fields[amount]}"),
-            console=console,
-            transient=True,
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def show(self, stage: str, done: int, total: int) -> None:
-        self._progress.start()
-        if stage not in self._tasks:
-            self._tasks[stage] = self._progress.add_task(stage, total=total, amount="")
-        amount = f"{_amount(stage, done)} / {_amount(stage, total)}"
-        self._progress.update(self._tasks[stage], completed=done, total=total, amount=amount)
-
-    def close(self) -> None:
-        self._progress.stop()
+def _duration(seconds: float) -> str:
+    """Write a duration in its two largest units."""
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"
 
 
-def _amount(stage: str, count: int) -> str:
-    return f"{count}" if stage in _COUNTED else f"{count / 1e6:.0f} MB"
+def _rounded(count: int) -> str:
+    """Write a count with a letter for thousands (k) or millions (M)."""
+    if count < 10_000:
+        return f"{count}"
+    return f"{count / 1e3:.0f} k" if count < 999_500 else f"{count / 1e6:.1f} M"

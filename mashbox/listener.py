@@ -12,6 +12,7 @@ import psutil
 # How long a client may leave an answer unread.
 READ_SECONDS = 30.0
 _OPEN_FILES = 65_536
+_LAST_PORT = 65_535
 
 
 class AddressInUse(Exception):
@@ -62,7 +63,8 @@ def allow_many_connections() -> None:
 def _in_use(host: str, port: int) -> str:
     pid = _listener_pid(port)
     other = f"the other server (pid {pid})" if pid else "the other server"
-    return f"{host}:{port} is in use. Stop {other} or pass --port {port + 1}."
+    free = port + 1 if port < _LAST_PORT else port - 1
+    return f"{host}:{port} is in use. Stop {other} or pass --port {free}."
 
 
 def _listener_pid(port: int) -> int | None:

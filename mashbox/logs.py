@@ -19,10 +19,16 @@ class LogFormat(StrEnum):
     json = "json"
 
 
-def set_up_logging(log_format: LogFormat, level: int = logging.INFO) -> None:
-    """Send log records to standard error, ours from `level`, others' from WARNING."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format is LogFormat.json else TextFormatter())
+def set_up_logging(
+    log_format: LogFormat, level: int = logging.INFO, handler: logging.Handler | None = None
+) -> None:
+    """Send log records to standard error, ours from `level`, others' from WARNING.
+
+    A `handler` writes them in its own way instead.
+    """
+    if handler is None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonFormatter() if log_format is LogFormat.json else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     # Python's own warnings would stand between JSON lines as plain text.
     logging.captureWarnings(True)

@@ -114,5 +114,15 @@ def _does_not_fit(name: str, longest: int, ctx: int, slots: int, need: Need, fre
     return f"{text} Take a smaller model."
 
 
+def describe_memory(estimate: MemoryEstimate, slots: int, ctx: int, free: int | None) -> str:
+    """Tell in one line what a model takes; `free` is left out where it cannot be told."""
+    needs = f"needs {_gb(estimate.total_bytes)}"
+    return (
+        f"weights {estimate.weights_bytes / 1e9:.2f} GB · cache {slots} slots × {ctx} tokens "
+        f"{estimate.cache_bytes / 1e9:.2f} GB · "
+        + (f"{needs} of {_gb(free)} GB free" if free is not None else f"{needs} GB")
+    )
+
+
 def _gb(count: int) -> str:
     return f"{count / 1e9:.1f}"

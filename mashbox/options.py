@@ -5,15 +5,28 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from engine.model_format import FORMATS
 from mashbox.hosts import host_name
 from mashbox.logs import LogFormat
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+
+class Command(TyperCommand):
+    """A command that words its refusals for people: without the names of pydantic's errors."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; raises BadParameter."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
 
 
 class Dtype(StrEnum):

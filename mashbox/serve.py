@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from engine.engine import Engine
 from handlers.tenants import Tenants
-from mashbox.console import Console
+from mashbox.console import Console, Welcome
 from mashbox.listener import allow_many_connections
+from mashbox.pulse import pulse
 
 
 class _Signals:
@@ -50,6 +51,7 @@ async def serve(
     """
     allow_many_connections()
     signals = _Signals(console)
+    console.starting()
     loading = asyncio.create_task(engine.start(console.worker_progress))
     await asyncio.sleep(0)
     # Imported here, while the worker's process starts: it takes half of the time until ready.
@@ -60,15 +62,18 @@ async def serve(
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         if await _is_loaded(loading, signals.stop):
-            console.ready(sock.getsockname(), engine, keyed=bool(front.tenants))
+            welcome = Welcome(keyed=bool(front.tenants), page=front.ui)
+            console.ready(sock.getsockname(), engine, welcome)
+            beating = asyncio.create_task(pulse(engine))
             await signals.stop.wait()
+            beating.cancel()
         console.stopping(engine.health().running, drain_seconds)
         await engine.drain(drain_seconds)
     finally:
         await engine.close()
         server.should_exit = True
         await serving
-    console.stopped()
+    console.stopped(engine.stats)
 
 
 async def _is_loaded(loading: asyncio.Task[None], stop: asyncio.Event) -> bool:

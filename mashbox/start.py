@@ -28,7 +28,7 @@ from mashbox.console import Console
 from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
 from mashbox.listener import AddressInUse, bind
-from mashbox.memory import choose_cache_ram, choose_ctx, free_bytes, is_gpu
+from mashbox.memory import choose_cache_ram, choose_ctx, describe_memory, free_bytes, is_gpu
 from mashbox.serve import Front, serve
 
 logger = logging.getLogger("mashbox.start")
@@ -121,7 +121,9 @@ def _bind(host: str, port: int) -> socket.socket:
 def configure(console: Console, name: str | None, options: ModelOptions) -> EngineConfig:
     """Find the model and settle what depends on it; raises ModelError."""
     if name == MOCK:
-        return _configure_mock(options)
+        config = _configure_mock(options)
+        console.line(f"mashbox {__version__}   {MOCK}")
+        return config
     if options.mock_script:
         raise ModelError(f"--mock-script is for the model {MOCK} only.")
     foreign_renderer()  # While the event loop has nobody to keep waiting.
@@ -131,8 +133,12 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     free = free_bytes(options.device)
     need = partial(estimate_memory, header, options.dtype, options.quant)
     ctx = choose_ctx(source.id, header.max_context, options.ctx, options.slots, need, free)
-    console.line(f"mashbox {__version__}   {source.id}   {options.slots} slots × {ctx} tokens")
-    estimate = need(ctx, options.slots).total_bytes
+    estimate = need(ctx, options.slots)
+    console.line(f"mashbox {__version__}   {source.id}")
+    console.line(f"  memory    {describe_memory(estimate, options.slots, ctx, free)}")
+    if options.ctx is None and ctx < header.max_context:
+        console.line(f"  context   {ctx} tokens; the model's {header.max_context} do not fit")
+    on_host = 0 if is_gpu(options.device) else estimate.total_bytes
     return EngineConfig(
         model=source,
         ctx=ctx,
@@ -142,7 +148,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
         quant=options.quant,
         threads=options.threads or 0,
         tool_format=options.tool_format or source.tool_format,
-        cache_ram=choose_cache_ram(options.cache_ram, 0 if is_gpu(options.device) else estimate),
+        cache_ram=choose_cache_ram(options.cache_ram, on_host),
     )
 
 

@@ -51,6 +51,8 @@ def test_folder_gives_model_and_everything_the_text_side_needs(folder: Path) -> 
     assert ready.special_tokens["bos_token"] == "<|im_start|>"
     assert Tokenizer.from_str(ready.tokenizer_json).encode("<|im_end|>a").tokens[0] == "<|im_end|>"
     assert seen[-1] == (ready.weight_bytes, ready.weight_bytes)
+    shares = [done / total for done, total in seen]
+    assert len(seen) > 5 and shares == sorted(shares) and shares[0] == 0
 
 
 def test_end_of_turn_of_the_template_ends_an_answer(folder: Path) -> None:

@@ -175,6 +175,8 @@ async def test_the_tenant_and_the_times_are_logged(lines: Lines) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         answer = ScriptedAnswer(ScriptedEngine())
         answer.stats.queue_seconds, answer.stats.ttft_seconds = 0.0005, 0.0211
+        answer.stats.first_token_at, answer.stats.last_token_at = 10.0, 10.25
+        answer.stats.completion_tokens = 11
         scope["record"].tenant = "alice"
         scope["record"].read_answer("cmpl-1", answer)
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -182,7 +184,7 @@ async def test_the_tenant_and_the_times_are_logged(lines: Lines) -> None:
 
     await Connection().serve(RequestLog(app), http_scope("POST", CHAT))
     assert " response_id=cmpl-1 tenant=alice prompt_tokens=12 " in lines()[0]
-    assert lines()[0].endswith(" finish=abort queue_ms=0.5 ttft_ms=21.1")
+    assert lines()[0].endswith(" finish=abort queue_ms=0.5 ttft_ms=21.1 tokens_per_second=40.0")
 
 
 @pytest.mark.parametrize(

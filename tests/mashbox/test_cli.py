@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -145,3 +146,28 @@ def test_a_wrong_script_names_the_place(tmp_path: Path) -> None:
     done = start("mock", "--mock-script", str(path))
     assert done.returncode == 1
     assert done.stderr == f'The script {path} is wrong: answers[0] has no field "text".\n'
+
+
+def test_a_refusal_does_not_speak_of_pydantic() -> None:
+    said = run("run", "--quant", "int4").output
+    assert "Invalid value for '--quant': 'int4' is not one of 'auto', 'none', 'int8'." in said
+
+
+def test_a_fault_of_ours_is_one_line_and_its_traceback_is_for_those_who_ask(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("oops")
+
+    monkeypatch.setattr("mashbox.start.start", broken)
+    # What belongs to the whole process stays as it is.
+    monkeypatch.setattr("mashbox.cli.set_up_logging", lambda *_: None)
+    monkeypatch.setattr("mashbox.cli.signal.signal", lambda *_: None)
+    caplog.set_level(logging.DEBUG, "mashbox")
+    result = run("run", "mock")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "RuntimeError: oops. This is a fault in mashbox; run it with -v to see where.\n"
+    )
+    (record,) = caplog.records
+    assert record.levelno == logging.DEBUG and record.exc_info

@@ -12,7 +12,8 @@ import pytest
 from engine.config import EngineConfig, ModelSource
 from engine.engine import Engine
 from engine.messages import Progress, Ready
-from mashbox.console import Console
+from engine.stats import EngineStats
+from mashbox.console import Console, Welcome
 
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
 
@@ -41,14 +42,21 @@ def test_a_stage_is_one_line_however_often_it_reports(capsys: pytest.CaptureFixt
 
 
 def test_ready_says_the_address_and_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
-    Console().ready(("127.0.0.1", 8000), loaded_engine())
-    memory, ready = lines(capsys)
+    Console().ready(("127.0.0.1", 8000), loaded_engine(), Welcome())
+    memory, ready, openai, anthropic = lines(capsys)
     assert "weights 0.54 GB" in memory and "cpu, float32, 2 threads" in memory
     assert re.fullmatch(STAMP + r"ready in \d+\.\d s   http://127\.0\.0\.1:8000", ready)
+    assert openai.endswith(" OpenAI base URL    http://127.0.0.1:8000/v1")
+    assert anthropic.endswith(" Anthropic base URL http://127.0.0.1:8000")
+
+
+def test_ready_names_the_chat_page_where_there_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().ready(("127.0.0.1", 8000), loaded_engine(), Welcome(page=True))
+    assert lines(capsys)[1].endswith("   chat page: http://127.0.0.1:8000/")
 
 
 def test_an_ipv6_address_is_bracketed(capsys: pytest.CaptureFixture[str]) -> None:
-    Console().ready(("::1", 8000, 0, 0), loaded_engine())
+    Console().ready(("::1", 8000, 0, 0), loaded_engine(), Welcome())
     assert "http://[::1]:8000" in lines(capsys)[-1]
 
 
@@ -68,7 +76,7 @@ def test_stopping_says_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_restarting_worker_shows_no_stages(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console()
-    console.ready(("127.0.0.1", 8000), loaded_engine())
+    console.ready(("127.0.0.1", 8000), loaded_engine(), Welcome())
     lines(capsys)
     console.worker_progress(Progress("loading", 1, 2))
     assert lines(capsys) == []
@@ -79,7 +87,7 @@ def test_a_terminal_shows_the_curl_line(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    Console().ready(("127.0.0.1", 8000), loaded_engine())
+    Console().ready(("127.0.0.1", 8000), loaded_engine(), Welcome())
     text = "\n".join(lines(capsys))
     assert "curl -s http://127.0.0.1:8000/v1/chat/completions" in text
     assert "OpenAI base URL    http://127.0.0.1:8000/v1" in text
@@ -91,6 +99,48 @@ def test_a_keyed_server_s_curl_line_carries_a_key(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    Console().ready(("127.0.0.1", 8000), loaded_engine(), keyed=True)
+    Console().ready(("127.0.0.1", 8000), loaded_engine(), Welcome(keyed=True))
     text = "\n".join(lines(capsys))
     assert 'completions \\\n    -H "Authorization: Bearer $MASHBOX_API_KEY" \\\n' in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "requests", "tokens", "said"),
+    [
+        (9.6, 0, 0, "10 s: 0 requests, 0 tokens"),
+        (61, 1, 9_999, "1 min 1 s: 1 request, 9999 tokens"),
+        (4320, 834, 1_200_000, "1 h 12 min: 834 requests, 1.2 M tokens"),
+        (90_000, 2, 40_400, "25 h 0 min: 2 requests, 40 k tokens"),
+    ],
+)
+def test_the_last_line_tells_what_was_done(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    requests: int,
+    tokens: int,
+    said: str,
+) -> None:
+    clock = iter([0.0, seconds])
+    monkeypatch.setattr("mashbox.console.time.monotonic", lambda: next(clock))
+    stats = EngineStats(1000)
+    stats.outcomes["stop"] = requests
+    stats.prompt_tokens, stats.generation_tokens = tokens // 3, tokens - tokens // 3
+    Console().stopped(stats)
+    assert lines(capsys)[0].endswith(f" stopped after {said}")
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_that_wants_none_gets_no_colour_and_no_bars(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(name, value)
+    console = Console()
+    console.starting()
+    console.progress("loading", 1, 2_000_000)
+    console.error("failed")
+    first, second = lines(capsys)
+    assert re.fullmatch(STAMP + r"loading \(2 MB\)", first)
+    assert second == "failed"

@@ -11,7 +11,7 @@ import pytest
 from engine.errors import ModelError
 from engine.model_files import ModelHeader, estimate_memory
 from mashbox import memory
-from mashbox.memory import choose_cache_ram, choose_ctx, free_bytes, is_gpu
+from mashbox.memory import choose_cache_ram, choose_ctx, describe_memory, free_bytes, is_gpu
 
 # 2 × 10 layers × 2 heads × 50 dims × 4 bytes = 8 kB a token; 4 GB of weights in float32.
 HEADER = ModelHeader(
@@ -74,6 +74,12 @@ def test_a_wish_that_does_not_fit_says_what_is_needed_and_what_would_fit() -> No
         "big needs about 5.5 GB (weights 4.0, cache 4 × 32768 tokens 1.0); 4.7 GB is free. "
         "Try --ctx 8192 (needs 4.7 GB)."
     )
+
+
+def test_the_estimate_in_one_line() -> None:
+    said = "weights 4.00 GB · cache 4 slots × 8192 tokens 0.26 GB · needs 4.7"
+    assert describe_memory(NEED(8192, 4), 4, 8192, 21_900_000_000) == f"{said} of 21.9 GB free"
+    assert describe_memory(NEED(8192, 4), 4, 8192, None) == f"{said} GB"
 
 
 def test_fewer_slots_are_advised_where_only_they_help() -> None:
