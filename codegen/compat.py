@@ -14,13 +14,14 @@ from codegen.document import METHODS, Json, resolve
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print a line for each breaking change from one document to another; return 1 if any."""
+    """Print a line for each breaking change; return 1 if any, exit with 2 on a file of no use."""
     parser = argparse.ArgumentParser(prog="python -m codegen.compat", description=__doc__)
-    parser.add_argument("old", type=Path, help="the document that clients were made for")
-    parser.add_argument("new", type=Path, help="the document of the server that they will meet")
+    parser.add_argument("old", type=_document, help="the document that clients were made for")
+    parser.add_argument(
+        "new", type=_document, help="the document of the server that they will meet"
+    )
     options = parser.parse_args(arguments)
-    old, new = (json.loads(path.read_text("utf-8")) for path in (options.old, options.new))
-    changes = breaking_changes(old, new)
+    changes = breaking_changes(options.old, options.new)
     print(*changes or ["No breaking changes."], sep="\n")
     return 1 if changes else 0
 
@@ -100,6 +101,18 @@ class _Comparison:
             if before.get("required", False) and not after.get("required", False):
                 yield f"{where}: may now be missing"
             yield from self._schemas.breaks(where, before["schema"], after["schema"], "response")
+
+
+def _document(name: str) -> Json:
+    hint = "Save a server's /openapi.json again, with curl -f."
+    try:
+        document = json.loads(Path(name).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{name} cannot be read: {error}. {hint}") from None
+    if not isinstance(document, dict) or not document.get("paths"):
+        # An error body, as saved by a curl without -f.
+        raise argparse.ArgumentTypeError(f"{name} is no OpenAPI document with paths. {hint}")
+    return document
 
 
 def _security(place: str, old: list[Any], new: list[Any]) -> Iterator[str]:

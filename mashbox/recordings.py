@@ -18,6 +18,7 @@ _CHUNK = 2**20
 _HAR = re.compile(r'\{\s*"log"')
 _ENTRIES = re.compile(r'"entries"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
+_FORMS = "Record HAR or JSON lines as docs/contract-testing.md shows."
 _decoder = json.JSONDecoder()
 
 
@@ -56,10 +57,11 @@ def read_recording(file: IO[bytes]) -> Iterator[Exchange]:
             number += 1
             yield _exchange(number, form.model_validate(text.value()))
     except ValidationError as error:
-        raise UnusableRecording(f"Entry {number} is no exchange: {_reason(error)}.") from None
+        said = f"Entry {number} is no exchange: {_reason(error)}. {_FORMS}"
+        raise UnusableRecording(said) from None
     except (ValueError, RecursionError) as error:
-        place = f"Entry {number}" if number else "It"
-        raise UnusableRecording(f"{place} cannot be read: {error}.") from None
+        subject = f"Entry {number}" if number else "It"
+        raise UnusableRecording(f"{subject} cannot be read: {error}. {_FORMS}") from None
     if not number:
         raise UnusableRecording("It holds no exchanges. Record at least one.")
 
@@ -213,6 +215,7 @@ def _header_bytes(text: str) -> bytes:
 def _reason(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"])) or "it"
-    # The words for a value that is no object name the class it should become.
-    reason = "should be an object" if first["type"] == "model_type" else first["msg"]
-    return f"{place}: {reason}"
+    # pydantic's own words would name classes of this module.
+    if first["type"] in {"model_type", "dict_type"}:
+        return f"{place} should be an object"
+    return f"{place}: {first['msg']}"

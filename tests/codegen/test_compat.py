@@ -256,6 +256,28 @@ def test_the_command_prints_the_changes_and_fails(
     assert capsys.readouterr().out == "No breaking changes.\n"
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: [Errno 2] No such file"),
+        (b"", "cannot be read: Expecting value"),
+        (b"\x1f\x8b", "cannot be read: 'utf-8' codec"),
+        (b"[]", "is no OpenAPI document with paths. Save"),
+        (b'{"error": {}}', "is no OpenAPI document with paths. Save"),
+    ],
+)
+def test_a_file_of_no_use_does_not_look_like_a_breaking_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "new.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SystemExit) as caught:
+        main([str(RELEASED), str(path)])
+    assert caught.value.code == 2
+    assert f"argument new: {path} {said}" in capsys.readouterr().err
+
+
 def test_the_document_breaks_nothing_that_was_released(document: Json) -> None:
     assert breaking_changes(json.loads(RELEASED.read_text(encoding="utf-8")), document) == []
 
