@@ -93,7 +93,7 @@ def test_exchanges_before_a_broken_one_are_read() -> None:
         ("[" * 100_000, "Entry 1 cannot be read"),
         (b"\xff\xfe", "It cannot be read: 'utf-8' codec"),
         (json.dumps(LINE).replace("http://h:1", "http://[h"), "Entry 1 cannot be read"),
-        (json.dumps(LINE).replace("data: 1", r"\ud800"), "Entry 1 "),
+        (json.dumps(LINE).replace("200", "9" * 99), "Entry 1 is no exchange: response.status: "),
     ],
 )
 def test_what_cannot_be_used_says_why(data: bytes | str, said: str) -> None:
