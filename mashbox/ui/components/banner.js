@@ -2,7 +2,7 @@
 
 import { giveKey } from "../server.js";
 import { set } from "../state.js";
-import { html, useState } from "../vendor.js";
+import { html, useEffect, useRef, useState } from "../vendor.js";
 import { IconButton } from "./icons.js";
 
 const TEXTS = {
@@ -13,7 +13,7 @@ const TEXTS = {
 
 export function Banner({ server, notice }) {
   const text = TEXTS[server.status]?.(server);
-  return html`<div class="banners">
+  return html`<div>
     <div role="status">${text && html`<p class="banner ${server.status}">${text}</p>`}
       ${notice && html`<div class="banner notice"><span>${notice.text}</span>
         ${notice.action && html`<button type="button" class="button" onClick=${notice.act}>${notice.action}</button>`}
@@ -26,13 +26,15 @@ export function Banner({ server, notice }) {
 
 function KeyForm({ refused }) {
   const [key, setKey] = useState("");
+  const field = useRef(null);
+  useEffect(() => field.current.focus(), []);
   const use = (event) => {
     event.preventDefault();
     if (key.trim()) giveKey(key.trim());
   };
   return html`<form class="banner key-form" onSubmit=${use}>
     <label>${refused ? "The server does not know this key. Give another one." : "This server asks for a key."}
-      <input type="password" aria-label="API key" autocomplete="off" value=${key} onInput=${(event) => setKey(event.target.value)} />
+      <input type="password" aria-label="API key" autocomplete="off" ref=${field} value=${key} onInput=${(event) => setKey(event.target.value)} />
     </label>
     <button type="submit" class="button primary" disabled=${!key.trim()}>Use key</button>
   </form>`;

@@ -41,13 +41,13 @@ function Item({ chat, isOpen, running }) {
 function TitleField({ chat, close }) {
   const field = useRef(null);
   useEffect(() => field.current.select(), []);
-  const save = () => {
-    if (field.current.value.trim()) rename(chat.id, field.current.value);
+  const save = ({ target }) => {
+    if (target.value.trim()) rename(chat.id, target.value);
     close();
   };
   const keys = (event) => {
-    if (event.key === "Enter") save();
-    if (event.key === "Escape") close();
+    if (event.key === "Escape") event.target.value = "";
+    if (event.key === "Enter" || event.key === "Escape") event.target.blur();
   };
   return html`<input class="title-field" type="text" aria-label="Chat title" ref=${field} defaultValue=${chat.title} onKeyDown=${keys} onBlur=${save} />`;
 }
