@@ -12,6 +12,7 @@ Direction = Literal["request", "response"]
 """Who writes the value: in a request less may not be allowed, in a response not more."""
 
 _ANY = "any value"
+# Who takes numbers takes integers.
 _NUMBERS = {"integer": "number"}
 
 
@@ -83,6 +84,7 @@ def _kinds_of(document: Json, schema: Json) -> dict[str, Json]:
         return kinds
     types = schema.get("type", _ANY)
     for name in [types] if isinstance(types, str) else types:
+        # Bounds, values and fields say nothing about null.
         part = {**schema, "type": name} if name != "null" else {}
         kinds |= dict.fromkeys(_names(name, schema), part)
     return kinds

@@ -11,6 +11,7 @@ from codegen.document import Json
 
 TEMPLATES = Path(__file__).with_name("templates")
 
+# Formatting is left to generate.py, whose ruff has settings that no surrounding folder changes.
 _FLAGS = """
 --input-file-type openapi
 --output-model-type pydantic_v2.BaseModel

@@ -153,5 +153,6 @@ class Script:
         for answer in self.answers:
             if answer.match and answer.match.fits(situation):
                 return answer
+        # Without a number this is the server, whose answers in turn the worker alone chooses.
         in_turn = [answer for answer in self.answers if not answer.match]
         return in_turn[((situation.request or 1) - 1) % len(in_turn)]

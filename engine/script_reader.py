@@ -27,6 +27,7 @@ from engine.script import (
 )
 
 DIRECTIVE = "#!mock"
+# A longer word, such as #!mockery, is the user's own.
 _DIRECTIVE = re.compile(rf"^{DIRECTIVE}(?=[\s{{]|$)[ \t]*", re.MULTILINE)
 _COUNTS = tuple(field.name for field in fields_of(Counts))
 
@@ -71,6 +72,7 @@ def read_directives(text: str) -> tuple[ScriptedAnswer, ...]:
 
 def _directive(text: str, start: int) -> ScriptedAnswer:
     try:
+        # What comes behind the JSON is the user's again.
         data, _ = json.JSONDecoder().raw_decode(text, start)
     except (ValueError, RecursionError) as error:
         raise DirectiveError(f"{DIRECTIVE} is not followed by JSON: {error}.") from None
@@ -100,6 +102,7 @@ def _script(data: Any) -> Script:
 def _known_to_server(answer: ScriptedAnswer, in_turn: int) -> bool:
     """Whether it can be chosen without what only the worker knows."""
     if answer.match is None:
+        # Turns are counted in the worker; a single answer needs no count.
         return in_turn == 1
     return answer.match.request is None and answer.match.restarts is None
 
@@ -164,6 +167,7 @@ def _call(data: Any, where: str) -> CallPart:
 
 
 def _fields(data: Any, where: str, **types: type) -> dict[str, Any]:
+    """Return the fields of an object, none of which has to be there; the engine has no pydantic."""
     if not isinstance(data, dict):
         raise _Wrong(f"{where} is not an object")
     for name, value in data.items():
@@ -176,6 +180,7 @@ def _fields(data: Any, where: str, **types: type) -> dict[str, Any]:
 
 def _is(value: Any, wanted: type) -> bool:
     if wanted in (int, float):
+        # All numbers are counts or times; to Python true is one too.
         number = (int, float) if wanted is float else int
         return isinstance(value, number) and not isinstance(value, bool) and value >= 0
     return isinstance(value, wanted)

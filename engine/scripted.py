@@ -62,6 +62,7 @@ class ScriptedRunner:
         self._replies: dict[int, Reply] = {}  # by slot
         self.vocab_size: int = tokenizer.get_vocab_size()
 
+    # Its slots hold nothing, so any part of one is as good as any other.
     movable = cuttable = True
     checks_guesses = False
 

@@ -61,6 +61,7 @@ class PromptReader:
             for n, ((role, _, text), result) in enumerate(speakers)
             if role == "user" and not result
         ]
+        # The last turn is the answer's own, which has not been spoken yet.
         spoken = [n for n, (role, _, _) in enumerate(read[:-1]) if role == "assistant"]
         return ReadPrompt(
             user=asked[-1][1] if asked else self._text(bare),
@@ -71,6 +72,7 @@ class PromptReader:
         )
 
     def _read_tools(self, turns: list[list[int]]) -> tuple[OfferedTool, ...]:
+        # The template lists them in the first turn, the system's, and nowhere else.
         opening, closing = self._tools
         if not turns or opening not in turns[0]:
             return ()

@@ -52,6 +52,7 @@ class Reply:
             return Writing((*begun, *rest[skipped:]), self._writing.refrain)
         if _allows(mask, self._end):
             return Writing(begun)
+        # Nothing of the script fits: any id that is allowed, and on with the script behind it.
         return Writing((*begun, _first_of(mask), *rest), self._writing.refrain)
 
     def _calls(self) -> Iterator[Writing]:

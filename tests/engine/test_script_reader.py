@@ -104,6 +104,10 @@ def test_an_answer_whose_match_fits_goes_first(match: Match, other: dict[str, An
             {"answers": [{"match": {"request": 1}, "usage": {}}, {}]},
             "answers[0].usage is for an answer with a match, without",
         ),
+        (
+            {"answers": [{"match": {"restarts": 1}, "error_at": 0}, {}]},
+            "answers[0].error_at is for an answer with a match, without",
+        ),
     ],
 )
 def test_a_wrong_script_is_refused_naming_the_place(
@@ -125,6 +129,8 @@ def test_what_the_server_plays_is_read(tmp_path: Path) -> None:
     refuse = {"kind": "rate_limit", "times": 2, "retry_after": 3}
     data = {"refuse": refuse, "usage": {"cached_tokens": 1}, "error_at": 4, "cut_at": 5}
     (answer,) = script(tmp_path, {"answers": [data]}).answers
+    matched = {**data, "match": {"user": "u"}}
+    assert script(tmp_path, {"answers": [matched, {}]}).answers[0].served == answer.served
     assert answer.refuse == Refusal("rate_limit", times=2, retry_after=3)
     assert answer.usage == Counts(cached_tokens=1)
     assert (answer.error_at, answer.cut_at, answer.served) == (
