@@ -35,6 +35,16 @@ _NO_DECODERS = (
     "wavtokenizer",
 )
 _HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
+# What hub models leave to their class: fields of Gemma3TextConfig that gemma-3-4b-it lacks.
+_CLASS_DEFAULTS: dict[str, dict[str, int]] = {
+    "gemma3_text": {
+        "vocab_size": 262208,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "max_position_embeddings": 131072,
+    }
+}
 _DECODERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
@@ -230,8 +240,9 @@ def _field(config: dict[str, Any], *names: str) -> int:
 def _text_config(config: dict[str, Any]) -> dict[str, Any]:
     """Return the language model's part of a multimodal config, or the config itself."""
     for name in ("text_config", "llm_config", "language_config"):
-        if isinstance(config.get(name), dict):
-            return {**config, **config[name]}
+        text = config.get(name)
+        if isinstance(text, dict):
+            return {**_CLASS_DEFAULTS.get(str(text.get("model_type")), {}), **config, **text}
     return config
 
 
@@ -294,7 +305,7 @@ def _safetensors(path: Path) -> dict[str, int]:
                 raise ValueError("header too large")
             tensors = json.loads(file.read(length))
         tensors.pop("__metadata__", None)
-        weights = {name: prod(map(int, t["shape"])) for name, t in tensors.items()}
+        weights = {name: _weight_count(name, t) for name, t in tensors.items()}
         data = max((int(t["data_offsets"][1]) for t in tensors.values()), default=0)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}.") from error
@@ -302,6 +313,14 @@ def _safetensors(path: Path) -> dict[str, int]:
         raise ModelError(f"{path} is not a safetensors file. Download it again.") from error
     _check_size(path, 8 + length + data)
     return weights
+
+
+def _weight_count(name: str, tensor: dict[str, Any]) -> int:
+    """Return a tensor's weights; MXFP4, as gpt-oss has it, are two a byte, beside their scales."""
+    count = prod(map(int, tensor["shape"]))
+    if tensor.get("dtype") != "U8":
+        return count
+    return 2 * count if name.endswith("_blocks") else 0 if name.endswith("_scales") else count
 
 
 def _check_size(path: Path, expected: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from engine.catalog import default_model
+from engine.catalog_file import Entry, HubModel, read_catalogue
 from mashbox.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +63,25 @@ def test_options_are_those_of_help() -> None:
 
 def test_the_default_model_is_the_one_in_the_examples() -> None:
     assert f'model="{default_model()}"' in README
+
+
+def model_row(entry: Entry) -> str:
+    """An entry's row in docs/models.md."""
+    weights = entry.weights.id if isinstance(entry.weights, HubModel) else entry.source
+    size = f"{entry.size_bytes / 1e9:.1f} GB" if entry.size_bytes else ""
+    advice = ", ".join(f"{name} {value:g}" for name, value in entry.sampling.items())
+    cells = [f"`{entry.id}`", weights, size, f"{entry.context:,}", entry.thinking]
+    cells += [f"`{entry.tool_format}`", advice, entry.licence]
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+
+
+def test_every_model_of_the_catalogue_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MASHBOX_MODELS", raising=False)
+    monkeypatch.setattr("engine.catalog_file.user_config_path", lambda name: ROOT / "nowhere")
+    document = (ROOT / "docs" / "models.md").read_text("utf-8")
+    section = document.split("\n## The catalogue\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    assert rows == [model_row(entry) for entry in read_catalogue().entries.values()]
 
 
 def test_every_route_is_named() -> None:
