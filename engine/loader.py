@@ -17,7 +17,13 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+)
 from transformers.utils.logging import set_tqdm_hook
 
 from engine.config import EngineConfig
@@ -253,7 +259,11 @@ def _load_weights(folder: Path, name: str, device: str, dtype: str) -> Any:
 
 
 def _from_pretrained(folder: Path, **options: Any) -> Any:
-    return AutoModelForCausalLM.from_pretrained(str(folder), **options)
+    config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+    # Some classes that also see, as Mistral3's, are not listed as writers of text.
+    writes = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
+    auto = AutoModelForCausalLM if writes else AutoModelForImageTextToText
+    return auto.from_pretrained(str(folder), **options)
 
 
 def _device_map(device: str) -> str | dict[str, str]:

@@ -71,6 +71,7 @@ MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "qwen3.5": with_vision("Qwen3_5", "qwen3_5", QWEN_VISION),
     "qwen3.5-moe": with_vision("Qwen3_5Moe", "qwen3_5_moe", QWEN_VISION),
     "gemma-3": with_vision("Gemma3", "gemma3", {**VISION, "model_type": "siglip_vision_model"}),
+    "mistral-3": with_vision("Mistral3", "llama", {**VISION, "model_type": "pixtral"}),
     "smollm3": smollm3,
 }
 
@@ -104,7 +105,7 @@ def test_class_runs_as_its_own_generate(name: str, tmp_path: Path, tokenizer: Pa
     model = MODELS[name]()
     model.save_pretrained(folder)
     assert read_header(folder).parameters == sum(p.numel() for p in model.parameters())
-    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    plain = type(model).from_pretrained(folder, dtype=torch.float32).eval()
     assert answer(folder, 6) == generate(plain, PROMPT, 6)
 
 
