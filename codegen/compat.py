@@ -38,15 +38,31 @@ class _Comparison:
         self._schemas = SchemaComparison(old, new)
 
     def breaks(self) -> Iterator[str]:
-        """Compare all operations."""
+        """Compare all operations, and the ways to be let in that they name."""
+        yield from self._schemes()
         for path, item in self._old["paths"].items():
             later = self._new["paths"].get(path, {})
             for method in [name for name in METHODS if name in item]:
                 place = f"{method.upper()} {path}"
                 if method in later:
-                    yield from self._operation(place, item[method], later[method])
+                    pair = _with_parameters(item, method), _with_parameters(later, method)
+                    yield from self._operation(place, *pair)
                 else:
                     yield f"{place}: is gone"
+
+    def _schemes(self) -> Iterator[str]:
+        befores, afters = (
+            document.get("components", {}).get("securitySchemes", {})
+            for document in (self._old, self._new)
+        )
+        for name, before in befores.items():
+            if name not in afters:
+                yield f"security scheme {name}: is gone"
+                continue
+            keys = sorted({*before, *afters[name]} - {"description"})
+            for key in [key for key in keys if before.get(key) != afters[name].get(key)]:
+                change = f"{before.get(key)!r} is now {afters[name].get(key)!r}"
+                yield f"security scheme {name}: the {key} {change}"
 
     def _operation(self, place: str, old: Json, new: Json) -> Iterator[str]:
         if old["operationId"] != new["operationId"]:
@@ -113,6 +129,15 @@ def _document(name: str) -> Json:
         # An error body, as saved by a curl without -f.
         raise argparse.ArgumentTypeError(f"{name} is no OpenAPI document with paths. {hint}")
     return document
+
+
+def _with_parameters(item: Json, method: str) -> Json:
+    """Give an operation with the parameters too that its path has for all operations."""
+    operation: Json = item[method]
+    return {
+        **operation,
+        "parameters": [*item.get("parameters", ()), *operation.get("parameters", ())],
+    }
 
 
 def _security(place: str, old: list[Any], new: list[Any]) -> Iterator[str]:

@@ -34,6 +34,8 @@ class SchemaComparison:
         if "$ref" in new:
             place = f"{direction} {new['$ref'].rpartition('/')[2]}"
         old, new = resolve(self.old, old), resolve(self.new, new)
+        if not (new if direction == "request" else old):
+            return  # Any value could be meant, or may be sent.
         if direction == "request" and old.get("default") != new.get("default"):
             yield f"{place}: the default {old.get('default')!r} is now {new.get('default')!r}"
         yield from self._kinds(place, old, new, direction)
@@ -129,8 +131,9 @@ def _value_breaks(place: str, old: Json, new: Json, direction: Direction) -> Ite
         limit, written = read(wide), read(narrow)
         if limit is not None and (written is None or is_beyond(written, limit)):
             yield f"{place}: the {name} {_bound(read(old))} is now {_bound(read(new))}"
-    if wide.get("pattern") not in (None, narrow.get("pattern")):
-        yield f"{place}: the pattern {old.get('pattern')!r} is now {new.get('pattern')!r}"
+    for key in _RULES:
+        if wide.get(key, False) not in (False, narrow.get(key)):
+            yield f"{place}: the {key} {old.get(key)!r} is now {new.get(key)!r}"
 
 
 def _values(schema: Json) -> list[Any] | None:
@@ -141,18 +144,29 @@ def _values(schema: Json) -> list[Any] | None:
     return None if values is None else [value for value in values if value is not None]
 
 
+# What else a value can be held to; only the same rule is known to let the same values pass.
+_RULES = (
+    *("pattern", "format", "multipleOf", "uniqueItems", "prefixItems", "contains"),
+    *("propertyNames", "patternProperties", "dependentRequired", "dependentSchemas"),
+    *("allOf", "not", "if", "then", "else"),
+)
+
 Bound = tuple[float, float]
 """A limit, and 1 or -1 where the limit itself is out of bounds, else 0."""
 
 
+_LEAST = ("minimum", "minLength", "minItems", "minProperties")
+_MOST = ("maximum", "maxLength", "maxItems", "maxProperties")
+
+
 def _lower(schema: Json) -> Bound | None:
-    bounds = [(schema[key], 0.0) for key in ("minimum", "minLength", "minItems") if key in schema]
+    bounds = [(schema[key], 0.0) for key in _LEAST if key in schema]
     bounds += [(schema[key], 1.0) for key in ("exclusiveMinimum",) if key in schema]
     return max(bounds, default=None)
 
 
 def _upper(schema: Json) -> Bound | None:
-    bounds = [(schema[key], 0.0) for key in ("maximum", "maxLength", "maxItems") if key in schema]
+    bounds = [(schema[key], 0.0) for key in _MOST if key in schema]
     bounds += [(schema[key], -1.0) for key in ("exclusiveMaximum",) if key in schema]
     return min(bounds, default=None)
 

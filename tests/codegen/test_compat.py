@@ -56,6 +56,7 @@ DOCUMENT: Json = {
         }
     },
     "components": {
+        "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "x-key"}},
         "schemas": {
             "In": THING,
             "Out": THING,
@@ -68,7 +69,7 @@ DOCUMENT: Json = {
             "Red": {"type": "object", "properties": {"type": {"const": "red"}}},
             "Blue": {"type": "object", "properties": {"type": {"const": "blue"}}},
             "Green": {"type": "object", "properties": {"type": {"const": "green"}}},
-        }
+        },
     },
 }
 POST = "POST /things"
@@ -79,6 +80,35 @@ def changes(change: Change) -> list[str]:
     new = json.loads(json.dumps(DOCUMENT))
     change(new)
     return breaking_changes(DOCUMENT, new)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"format": "uuid"},
+        {"multipleOf": 2},
+        {"uniqueItems": True},
+        {"not": {"const": "a"}},
+        {"allOf": [{"minLength": 3}]},
+        {"dependentRequired": {"name": ["size"]}},
+        {"maxProperties": 2},
+    ],
+    ids=lambda rule: next(iter(rule)),
+)
+def test_another_rule_narrows_requests_and_without_it_answers_widen(rule: Json) -> None:
+    ruled = json.loads(json.dumps(DOCUMENT))
+    for name in ("In", "Out"):
+        ruled["components"]["schemas"][name]["properties"]["name"].update(rule)
+    ((narrower,), (wider,)) = (breaking_changes(*p) for p in [(DOCUMENT, ruled), (ruled, DOCUMENT)])
+    assert narrower.startswith("request In.name: the ")
+    assert wider.startswith("response Out.name: the ")
+
+
+def test_a_body_of_any_value_takes_all_that_was_taken() -> None:
+    def content(document: Json) -> Any:
+        return post(document)["requestBody"]["content"]["application/json"]
+
+    assert changes(lambda d: content(d).clear()) == []
 
 
 def post(document: Json) -> Any:
@@ -113,6 +143,24 @@ def field(document: Json, schema: str, name: str) -> Any:
         ),
         (lambda d: post(d)["responses"].pop("400"), f"{POST} 400: is gone"),
         (lambda d: post(d)["responses"].update({"429": {}}), None),
+        (
+            lambda d: d["paths"]["/things"].update(
+                parameters=[{"name": "n", "in": "query", "required": True, "schema": {}}]
+            ),
+            f"{POST} query n: is now required",
+        ),
+        (
+            lambda d: d["components"]["securitySchemes"].clear(),
+            "security scheme key: is gone",
+        ),
+        (
+            lambda d: d["components"]["securitySchemes"]["key"].update(name="x-other"),
+            "security scheme key: the name 'x-key' is now 'x-other'",
+        ),
+        (
+            lambda d: d["components"]["securitySchemes"]["key"].update(description="Another."),
+            None,
+        ),
         (
             lambda d: post(d)["responses"]["200"]["content"].clear(),
             f"{POST} 200 application/json: is gone",
