@@ -101,7 +101,7 @@ class Run {
   fail(error) {
     this.node = { ...this.node, error: error.message };
     this.finish("error");
-    // It may be gone for good, or start its worker anew: the page says which.
+    // It may be gone, or be starting its model anew: the page says which.
     untilReady();
   }
 

@@ -27,7 +27,7 @@ function App() {
       <${Header} chat=${chat} model=${server.model} />
       <${Banner} server=${server} notice=${state.notice} />
       <${Conversation} chat=${chat} editing=${state.editing} run=${run} model=${server.model} />
-      <${Composer} chatId=${current} running=${Boolean(run)} />
+      <${Composer} chatId=${current} running=${Boolean(run)} editing=${state.editing} />
     </main>
     <${Settings} settings=${settings} isOpen=${state.settingsOpen} />
     <${Announcer} run=${run} />
@@ -38,7 +38,7 @@ function Header({ chat, model }) {
   return html`<header>
     ${!state.sidebar && html`<${IconButton} icon="menu" label="Show chats" onClick=${() => set({ sidebar: true })} />
       <${IconButton} icon="plus" label="New chat" onClick=${() => open(null)} />`}
-    <span class="chat-title">${chat?.title ?? ""}</span>
+    <h1 class="chat-title">${chat?.title ?? "New chat"}</h1>
     <span class="model">${model?.id ?? ""}</span>
     <${IconButton} icon="settings" label="Settings" onClick=${() => set({ settingsOpen: true })} />
   </header>`;
@@ -48,14 +48,21 @@ function onKey(event) {
   const control = event.ctrlKey || event.metaKey;
   if (control && event.key.toLowerCase() === "k") {
     event.preventDefault();
-    set({ sidebar: true });
-    requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("search").focus()));
+    searchField() ? searchField().focus() : openSearch();
   } else if (control && event.shiftKey && event.key.toLowerCase() === "o") {
     event.preventDefault();
     open(null);
   } else if (event.key === "Escape" && !state.settingsOpen && isRunning()) {
     stopHere();
   }
+}
+
+const searchField = () => document.getElementById("search");
+
+function openSearch() {
+  set({ sidebar: true });
+  // The first frame draws the sidebar.
+  requestAnimationFrame(() => requestAnimationFrame(() => searchField().focus()));
 }
 
 addEventListener("keydown", onKey);

@@ -10,7 +10,7 @@ import { DOMPurify, Marked, hljs } from "./vendor.js";
 // A longer code block would be coloured anew with each token.
 const HIGHLIGHT_LENGTH = 20_000;
 // Of a longer text the blocks that are complete are not parsed again.
-const FREEZE_LENGTH = 20_000;
+const FREEZE_LENGTH = 4000;
 const LINK = /^(https?:|mailto:)/i;
 
 const PURIFY = {

@@ -1,7 +1,7 @@
 /** The server's state, and waiting for a better one. */
 
 import { Refusal, getJson, health } from "./api.js";
-import { setServer, state } from "./state.js";
+import { set, setServer, state } from "./state.js";
 import { loadKey, saveKey } from "./store.js";
 
 const POLL_MS = 1000;
@@ -24,11 +24,23 @@ export async function meetServer() {
 export async function untilReady(signal) {
   for (;;) {
     const found = await health(signal);
-    if (found?.status === "ok") break;
+    if (found?.status === "ok") {
+      tellRestart(found);
+      break;
+    }
     setServer({ status: found ? "loading" : "offline" });
     await pause(POLL_MS, signal);
   }
   if (["loading", "offline"].includes(state.server.status)) setServer({ status: "ok" });
+}
+
+/** Say so when the model has been started anew since the page last looked. */
+function tellRestart({ worker_restarts: restarts }) {
+  const { restarts: known } = state.server;
+  if (known !== null && restarts > known) {
+    set({ notice: { text: "The model stopped by a fault and was started again." } });
+  }
+  if (restarts !== known) setServer({ restarts });
 }
 
 /** Wait until the user has given a key. */

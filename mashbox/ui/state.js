@@ -7,7 +7,7 @@ export const state = {
   current: null, // id of the open chat; null for one that is not there yet
   settings: loadSettings(), // what the server is to be told; all else is the server's default
   runs: new Map(), // answers on their way, by the chat's id
-  server: { status: "ok", seconds: 0, refusedKey: false, model: null },
+  server: { status: "ok", seconds: 0, refusedKey: false, model: null, restarts: null },
   notice: null, // {text, action, act}: a sentence to the user, perhaps with a button
   editing: null, // id of the message that is being edited
   sidebar: matchMedia("(min-width: 800px)").matches,

@@ -2,7 +2,7 @@
 
 import { giveKey } from "../server.js";
 import { set } from "../state.js";
-import { html, useEffect, useRef, useState } from "../vendor.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { IconButton } from "./icons.js";
 
 const TEXTS = {
@@ -27,7 +27,7 @@ export function Banner({ server, notice }) {
 function KeyForm({ refused }) {
   const [key, setKey] = useState("");
   const field = useRef(null);
-  useEffect(() => field.current.focus(), []);
+  useLayoutEffect(() => field.current.focus(), []);
   const use = (event) => {
     event.preventDefault();
     if (key.trim()) giveKey(key.trim());

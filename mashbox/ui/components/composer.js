@@ -1,14 +1,17 @@
 /** Where the next message is written. */
 
 import { editLast, isRunning, say, stopHere } from "../actions.js";
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { Icon } from "./icons.js";
 
-export function Composer({ chatId, running }) {
+export function Composer({ chatId, running, editing }) {
   const [text, setText] = useState("");
   const area = useRef(null);
   useLayoutEffect(() => fit(area.current), [text]);
-  useEffect(() => area.current.focus(), [chatId]);
+  useLayoutEffect(() => {
+    // On a phone the keyboard would come up and hide the chat.
+    if (!editing && matchMedia("(hover: hover)").matches) area.current.focus();
+  }, [chatId, editing]);
   const send = (event) => {
     event.preventDefault();
     if (!text.trim() || isRunning()) return;

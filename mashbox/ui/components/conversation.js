@@ -11,7 +11,7 @@ const NEAR_PX = 40;
 export function Conversation({ chat, editing, run, model }) {
   const { scroller, stuck, onScroll, jump } = useStickyEnd(chat?.id);
   const messages = chat ? branch(chat) : [];
-  return html`<div class="scroller" ref=${scroller} onScroll=${onScroll} tabindex="-1">
+  return html`<div class="scroller" ref=${scroller} onScroll=${onScroll} tabindex="0">
       <div class="column log" role="log" aria-label="Conversation" aria-live="off" aria-busy=${Boolean(run)} onClick=${copyCode}>
         ${messages.map((node) => html`<${Entry} key=${node.id} ...${{ chat, node, editing, run }} />`)}
       </div>
@@ -23,12 +23,12 @@ export function Conversation({ chat, editing, run, model }) {
 function Entry({ chat, node, editing, run }) {
   const versions = siblings(chat, node);
   return html`<${Message} node=${node} place=${versions.indexOf(node)} count=${versions.length}
-    editing=${editing === node.id} run=${run?.node.id === node.id ? run : null} busy=${Boolean(run)} />`;
+    isLast=${node.id === chat.leaf} editing=${editing === node.id} run=${run?.node.id === node.id ? run : null} busy=${Boolean(run)} />`;
 }
 
 function Welcome({ model }) {
   return html`<div class="welcome">
-    <h1>What shall we talk about?</h1>
+    <h2>What shall we talk about?</h2>
     <p>${model ? html`<strong>${model.id}</strong> runs on this server, with room for ${model.max_model_len.toLocaleString("en")} tokens.` : " "}</p>
     <p class="keys"><kbd>Enter</kbd> send <kbd>Shift Enter</kbd> new line <kbd>Esc</kbd> stop <kbd>Ctrl K</kbd> search</p>
   </div>`;

@@ -3,21 +3,25 @@
 import { sayInstead, regenerate, switchTo } from "../actions.js";
 import { copy } from "../clipboard.js";
 import { siblings } from "../chats.js";
+import { curlOf } from "../curl.js";
 import { currentChat, set } from "../state.js";
-import { html, useEffect, useRef, useState } from "../vendor.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { IconButton } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { memo } from "./memo.js";
 import { Thinking, ToolCall, ToolResult } from "./parts.js";
+import { Results } from "./results.js";
 import { Timings } from "./timings.js";
 
 /** `run` is the answer on its way if this is it; `busy` that some answer of the chat is. */
-export const Message = memo(({ node, place, count, editing, run, busy }) => {
+export const Message = memo(({ node, place, count, isLast, editing, run, busy }) => {
   if (node.role === "tool") return html`<${ToolResult} node=${node} />`;
   const isUser = node.role === "user";
   const label = isUser ? "You" : "Assistant";
   return html`<article class="message ${node.role}" data-role=${node.role} aria-label=${label}>
-    ${editing ? html`<${Editor} node=${node} />` : isUser ? html`<${Said} text=${node.content} />` : html`<${Answer} node=${node} run=${run} />`}
+    ${editing && html`<${Editor} node=${node} />`}
+    ${!editing && (isUser ? html`<${Said} text=${node.content} />` : html`<${Answer} node=${node} run=${run} />`)}
+    ${isLast && !busy && node.calls.length > 0 && html`<${Results} node=${node} />`}
     ${!editing && !run && html`<${Actions} node=${node} place=${place} count=${count} busy=${busy} />`}
   </article>`;
 });
@@ -39,24 +43,25 @@ function Answer({ node, run }) {
 function Actions({ node, place, count, busy }) {
   return html`<div class="actions">
     ${count > 1 && html`<${Versions} node=${node} place=${place} count=${count} busy=${busy} />`}
-    <${CopyButton} text=${node.content} />
+    <${CopyButton} icon="copy" label="Copy message" text=${() => node.content} />
     ${node.role === "user"
       ? html`<${IconButton} icon="edit" label="Edit message" disabled=${busy} onClick=${() => set({ editing: node.id })} />`
-      : html`<${IconButton} icon="again" label="Regenerate" disabled=${busy} onClick=${() => regenerate(node)} />`}
+      : html`<${IconButton} icon="again" label="Regenerate" disabled=${busy} onClick=${() => regenerate(node)} />
+          <${CopyButton} icon="terminal" label="Copy as curl" text=${() => curlOf(node)} />`}
   </div>`;
 }
 
-function CopyButton({ text }) {
+function CopyButton({ icon, label, text }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
     const timer = done && setTimeout(() => setDone(false), 1500);
     return () => clearTimeout(timer);
   }, [done]);
   const click = async () => {
-    await copy(text);
+    await copy(text());
     setDone(true);
   };
-  return html`<${IconButton} icon=${done ? "check" : "copy"} label="Copy message" onClick=${click} />`;
+  return html`<${IconButton} icon=${done ? "check" : icon} label=${label} onClick=${click} />`;
 }
 
 /** ‹ 2/3 ›: other questions in this one's place, or other answers to the same. */
@@ -72,7 +77,7 @@ function Versions({ node, place, count, busy }) {
 function Editor({ node }) {
   const [text, setText] = useState(node.content);
   const area = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     area.current.focus();
     area.current.setSelectionRange(text.length, text.length);
   }, []);

@@ -3,7 +3,7 @@
 import { exportChats, importChats, open, remove, rename } from "../actions.js";
 import { matches } from "../chats.js";
 import { set } from "../state.js";
-import { html, useEffect, useRef, useState } from "../vendor.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { Icon, IconButton } from "./icons.js";
 
 export function Sidebar({ chats, current, search, runs }) {
@@ -40,7 +40,7 @@ function Item({ chat, isOpen, running }) {
 
 function TitleField({ chat, close }) {
   const field = useRef(null);
-  useEffect(() => field.current.select(), []);
+  useLayoutEffect(() => field.current.select(), []);
   const save = ({ target }) => {
     if (target.value.trim()) rename(chat.id, target.value);
     close();
