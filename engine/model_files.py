@@ -18,7 +18,7 @@ _PASS = "Pass a folder with config.json and *.safetensors, or a .gguf file."
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 # The worker without weights and cache: Python, torch, transformers, tokenizer (SmolLM2: 425 MB).
-_WORKER_BYTES = 430_000_000
+WORKER_BYTES = 430_000_000
 _JSON_LIMIT = 100 << 20
 # What taking apart a safetensors header that is none may raise.
 _BROKEN = (
@@ -124,7 +124,7 @@ def estimate_memory(
     # head, the largest, last.
     loading = max(header.parameters * width, weights + header.embedding * width)
     steps = PREFILL_CHUNK * header.vocab_size * 4
-    return MemoryEstimate(weights, cache, _WORKER_BYTES + max(loading - weights - cache, steps))
+    return MemoryEstimate(weights, cache, WORKER_BYTES + max(loading - weights - cache, steps))
 
 
 class _FieldError(Exception):

@@ -24,10 +24,10 @@ class Bars:
         self._tasks: dict[str, TaskID] = {}
         self._waiting: TaskID | None = None
 
-    def wait(self) -> None:
+    def wait(self, stage: str) -> None:
         """Draw a bar that only moves, until there is a stage to show."""
         self._progress.start()
-        self._waiting = self._progress.add_task("starting", total=None, amount="")
+        self._waiting = self._progress.add_task(stage, total=None, amount="")
 
     def show(self, stage: str, done: int, total: int) -> None:
         """Draw `stage` at `done` of `total`."""

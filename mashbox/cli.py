@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.config import DEFAULT_SLOTS
 from mashbox import __version__
 from mashbox import options as given
 from mashbox.logs import LogFormat, set_up_logging
+
+if TYPE_CHECKING:
+    from mashbox.console import Console
 
 # Everything heavy is imported where it is used: `mashbox --help` answers at once.
 
@@ -49,7 +55,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     ui: given.Ui = False,
     drain: given.Drain = 10.0,
     ctx: given.Ctx = None,
-    slots: given.Slots = 4,
+    slots: given.Slots = DEFAULT_SLOTS,
     cache_ram: given.CacheRam = None,
     device: given.Device = "auto",
     dtype: given.DtypeOption = given.Dtype.auto,
@@ -96,6 +102,57 @@ def _level(verbose: bool, quiet: bool) -> int:
     return logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
 
 
+@app.command("models", epilog="Example: mashbox models --json")
+def list_models(as_json: given.AsJson = False) -> None:
+    """List the known models, and which of them are on this machine."""
+    from mashbox.models import model_json, model_table
+
+    with _in_one_sentence():
+        typer.echo(model_json() if as_json else "\n".join(model_table()))
+
+
+@app.command(epilog="Example: mashbox pull smollm2-135m")
+def pull(model: given.WantedModel) -> None:
+    """Fetch a model's weights, and say where they are."""
+    from mashbox.models import pull
+
+    with _in_one_sentence() as console:
+        typer.echo(pull(model, console))
+
+
+@app.command(epilog="Example: mashbox check smollm2-135m")
+def check(model: given.CheckedModel = None) -> None:
+    """Tell what this machine is and which models fit into it, or what one of them needs.
+
+    Ends with 1 when the model does not fit.
+    """
+    from mashbox.check import machine_report, model_report
+
+    with _in_one_sentence() as console:
+        console.wait("looking")
+        lines = [model_report(model)] if model else list(machine_report())
+        console.clear()
+        typer.echo("\n".join(lines))
+
+
+@contextlib.contextmanager
+def _in_one_sentence() -> Iterator[Console]:
+    """Give a console, print what the user can mend, and end with 1; with 130 at a signal."""
+    from engine.errors import ModelError
+    from mashbox.console import Console
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Console()
+    try:
+        yield console
+    except ModelError as error:
+        console.error(str(error))
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        console.error("stopped")
+        raise typer.Exit(130) from None
+
+
 @app.command("check-traffic", epilog="Example: mashbox check-traffic recording.har")
 def check_recorded_traffic(file: given.Recording) -> None:
     """Check recorded requests and responses against openapi.json.
@@ -115,4 +172,5 @@ def check_recorded_traffic(file: given.Recording) -> None:
 
 def main() -> None:
     """Run the command line."""
-    app()
+    # The same in help and completion, however it was started.
+    app(prog_name="mashbox")

@@ -84,10 +84,10 @@ class Console:
             self._seen_stages.add(stage)
             self.line(f"{stage} ({amount(stage, total)})")
 
-    def starting(self) -> None:
-        """Show that the worker starts, until it tells its first stage."""
+    def wait(self, stage: str) -> None:
+        """Show that something goes on that cannot be measured, until the next stage."""
         if self._bars:
-            self._bars.wait()
+            self._bars.wait(stage)
 
     def worker_progress(self, progress: WorkerProgress) -> None:
         """Show the worker's way to readiness; a restarted one has log lines instead."""

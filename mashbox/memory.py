@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from engine.errors import ModelError
-from engine.model_files import MemoryEstimate
+from engine.model_files import WORKER_BYTES, MemoryEstimate
 
 # What so many tokens in so many slots take.
 Need = Callable[[int, int], MemoryEstimate]
@@ -18,6 +19,8 @@ Need = Callable[[int, int], MemoryEstimate]
 _CTX_STEP = 256
 # Bytes; far more than the conversations of a few people at a time need.
 _CACHE_RAM = 2**31
+_PARAMETERS = re.compile(r"(\d+(?:\.\d+)?)([BM])")
+_UNITS = {"B": 10**9, "M": 10**6}
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -112,6 +115,17 @@ def _does_not_fit(name: str, longest: int, ctx: int, slots: int, need: Need, fre
             slots_advice = "" if fewer == slots else f" --slots {fewer}"
             return f"{text} Try --ctx {min(fit, ctx)}{slots_advice} (needs {needs} GB)."
     return f"{text} Take a smaller model."
+
+
+def rough_bytes(parameters: str, width: int) -> int | None:
+    """Estimate what a model takes at least from its size as people write it, such as 0.6B.
+
+    Weights take `width` bytes each. None where `parameters` is not so written.
+    """
+    found = _PARAMETERS.match(parameters)
+    if found is None:
+        return None
+    return WORKER_BYTES + int(float(found[1]) * _UNITS[found[2]] * width)
 
 
 def describe_memory(estimate: MemoryEstimate, slots: int, ctx: int, free: int | None) -> str:

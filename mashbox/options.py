@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from engine.model_format import FORMATS
+from engine.script import MOCK
 from mashbox.hosts import host_name
 from mashbox.logs import LogFormat
 
@@ -73,13 +75,37 @@ def _check_tool_format(name: str | None) -> str | None:
     return name
 
 
+def _model_names(incomplete: str) -> list[str]:
+    """Complete a model's name, for the shell."""
+    from engine.catalog import model_ids
+    from engine.errors import ModelError
+
+    with contextlib.suppress(ModelError):
+        return [name for name in (*model_ids(), MOCK) if name.startswith(incomplete)]
+    return []
+
+
 Model = Annotated[
     str | None,
     typer.Argument(
         help="A known model's id, a .gguf file, a folder with safetensors, a hub id, or "
         "mock. Default: smollm2-135m.",
+        autocompletion=_model_names,
     ),
 ]
+WantedModel = Annotated[
+    str,
+    typer.Argument(help="A known model's id, or a hub id.", autocompletion=_model_names),
+]
+CheckedModel = Annotated[
+    str | None,
+    typer.Argument(
+        help="A known model's id, a .gguf file, a folder with safetensors, or a hub id. Default: "
+        "the machine and all known models.",
+        autocompletion=_model_names,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array instead of a table.")]
 Host = Annotated[
     str,
     typer.Option(

@@ -51,7 +51,7 @@ async def serve(
     """
     allow_many_connections()
     signals = _Signals(console)
-    console.starting()
+    console.wait("starting")
     loading = asyncio.create_task(engine.start(console.worker_progress))
     await asyncio.sleep(0)
     # Imported here, while the worker's process starts: it takes half of the time until ready.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine import catalog
-from engine.catalog import default_model, entries, here, model_ids, resolve
+from engine.catalog import default_model, entries, find, here, model_ids, resolve
 from engine.catalog_file import Entry, HubModel
 from engine.config import ModelSource
 from engine.errors import ModelError
@@ -105,6 +105,25 @@ def test_a_hub_model_is_here_when_its_folder_is_whole(
     assert not here(entry)
     write_folder(folder)
     assert here(entry)
+
+
+def test_a_model_is_found_where_it_is_and_nothing_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched: list[str]
+) -> None:
+    monkeypatch.setattr(catalog, "hub_folder", lambda name: None)
+    for name in ("from-a-file", "from-the-hub"):
+        found = find(name)
+        assert isinstance(found, Entry) and found.id == name
+    with pytest.raises(ModelError, match=r"^org/other is not on this machine\. Fetch it"):
+        find("org/other")
+    folder = tmp_path / "own" / "folder"
+    write_folder(folder)
+    assert find("from-a-file") == ModelSource("from-a-file", folder)
+    monkeypatch.setattr(catalog, "hub_folder", lambda name: folder)
+    assert find("from-the-hub") == ModelSource("from-the-hub", folder, tool_format="harmony")
+    assert find("org/other") == ModelSource("org/other", folder)
+    assert find("own/folder") == ModelSource("folder", folder)
+    assert fetched == []
 
 
 def test_file_is_called_by_its_stem(tmp_path: Path, fetched: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from mashbox import __version__
 from mashbox.cli import app
+from tests.mashbox.own_catalogue import write_catalogue
 
 
 def run(*arguments: str, stdin: bytes = b"") -> Result:
@@ -171,3 +173,83 @@ def test_a_fault_of_ours_is_one_line_and_its_traceback_is_for_those_who_ask(
     )
     (record,) = caplog.records
     assert record.levelno == logging.DEBUG and record.exc_info
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small catalogue, and signals left as they are."""
+    write_catalogue(tmp_path, monkeypatch)
+    monkeypatch.setattr("mashbox.cli.signal.signal", lambda *_: None)
+
+
+def test_models_and_where_they_are_go_to_standard_output(own: None, tmp_path: Path) -> None:
+    table, array, pulled = run("models"), run("models", "--json"), run("pull", "tiny")
+    assert table.exit_code == array.exit_code == pulled.exit_code == 0
+    assert table.stdout.startswith("MODEL ") and "\ntiny " in table.stdout
+    assert {model["id"] for model in json.loads(array.stdout)} >= {"tiny", "huge"}
+    assert pulled.stdout == f"tiny is in {tmp_path / 'tiny'}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("pull", "tinny"), 'No model "tinny". Did you mean tiny?'),
+        (("check", "huge"), "huge needs about 3600.4 GB"),
+        (("check", "/no/such.gguf"), "/no/such.gguf does not exist."),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_on_standard_error_with_1(
+    own: None, arguments: tuple[str, str], said: str
+) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(said) and result.stderr.count("\n") == 1
+
+
+def test_a_broken_catalogue_of_ones_own_is_one_sentence(own: None, tmp_path: Path) -> None:
+    (tmp_path / "models.json").write_text("{")
+    result = run("models")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{tmp_path / 'models.json'} is not valid JSON")
+
+
+def test_check_names_a_model_that_fits(own: None) -> None:
+    result = run("check", "tiny")
+    assert result.exit_code == 0 and result.stdout.startswith("tiny: weights ")
+
+
+def test_ctrl_c_ends_a_pull_with_130(own: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mashbox.models.resolve", interrupted)
+    result = run("pull", "tiny")
+    assert (result.exit_code, result.stderr) == (130, "stopped\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("mashbox run smol", {"smollm2-135m", "smollm2-360m", "smollm2-1.7b", "smollm3-3b"}),
+        ("mashbox run mo", {"mock"}),
+        ("mashbox check tin", {"tiny"}),
+        ("mashbox pu", {"pull"}),
+        ("mashbox run --tool", {"--tool-format"}),
+    ],
+)
+def test_the_shell_completes_commands_options_and_models(
+    own: None, words: str, completed: set[str]
+) -> None:
+    variables = {
+        "_MASHBOX_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "mashbox"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=os.environ | variables,
+    )
+    assert set(done.stdout.split()) == completed

@@ -138,7 +138,7 @@ def test_a_terminal_that_wants_none_gets_no_colour_and_no_bars(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv(name, value)
     console = Console()
-    console.starting()
+    console.wait("starting")
     console.progress("loading", 1, 2_000_000)
     console.error("failed")
     first, second = lines(capsys)

@@ -11,7 +11,14 @@ import pytest
 from engine.errors import ModelError
 from engine.model_files import ModelHeader, estimate_memory
 from mashbox import memory
-from mashbox.memory import choose_cache_ram, choose_ctx, describe_memory, free_bytes, is_gpu
+from mashbox.memory import (
+    choose_cache_ram,
+    choose_ctx,
+    describe_memory,
+    free_bytes,
+    is_gpu,
+    rough_bytes,
+)
 
 # 2 × 10 layers × 2 heads × 50 dims × 4 bytes = 8 kB a token; 4 GB of weights in float32.
 HEADER = ModelHeader(
@@ -80,6 +87,15 @@ def test_the_estimate_in_one_line() -> None:
     said = "weights 4.00 GB · cache 4 slots × 8192 tokens 0.26 GB · needs 4.7"
     assert describe_memory(NEED(8192, 4), 4, 8192, 21_900_000_000) == f"{said} of 21.9 GB free"
     assert describe_memory(NEED(8192, 4), 4, 8192, None) == f"{said} GB"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "width", "expected"),
+    [("0.6B", 4, 2_830_000_000), ("30B-A3B", 2, 60_430_000_000), ("135M", 4, 970_000_000)],
+)
+def test_a_models_name_gives_a_rough_estimate(parameters: str, width: int, expected: int) -> None:
+    assert rough_bytes(parameters, width) == expected
+    assert rough_bytes("large", width) is None
 
 
 def test_fewer_slots_are_advised_where_only_they_help() -> None:
