@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,9 @@ from handlers.metrics import Metrics
 from mashbox.cli import app
 from tests.handlers.scripted_engine import ScriptedEngine
 
-DEPLOY = Path(__file__).parents[1] / "deploy"
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (ROOT / "Dockerfile").read_text("utf-8")
 DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text("utf-8"))
 EXPRESSIONS = [
     target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])
@@ -71,6 +77,72 @@ def test_prometheus_is_shown_with_and_without_a_key() -> None:
 def test_the_unit_uses_options_that_exist() -> None:
     unit = (DEPLOY / "mashbox.service").read_text("utf-8")
     (command,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    _parse_run(shlex.split(command)[1:])
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    verify = shutil.which("systemd-analyze")
+    if verify is None and not os.environ.get("CI"):
+        pytest.skip("needs systemd-analyze")
+    unit = tmp_path / "mashbox.service"
+    # The one thing that a checkout lacks is the installed command.
+    text = (DEPLOY / "mashbox.service").read_text("utf-8")
+    unit.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE))
+    found = subprocess.run([str(verify), "verify", unit], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+def test_the_image_gets_everything_that_the_wheel_is_made_of() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    project = settings["project"]
+    needed = {"pyproject.toml", project["readme"], *project["license-files"]}
+    needed |= set(settings["tool"]["setuptools"]["packages"])
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert "*" in ignored
+    assert {line[1:] for line in ignored if line.startswith("!")} == needed
+
+
+def test_the_image_s_command_and_health_check_fit_the_server() -> None:
+    instructions = dict(
+        re.findall(r"^([A-Z]+) (.*)$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)
+    )
+    assert json.loads(instructions["ENTRYPOINT"]) == ["mashbox"]
+    _parse_run(json.loads(instructions["CMD"]))
+    assert f":{instructions['EXPOSE']}/health" in instructions["HEALTHCHECK"]
+    assert instructions["USER"].split(":")[0] in DOCKERFILE.split("useradd", 1)[1]
+
+
+def test_the_image_s_torch_is_the_one_that_mashbox_asks_for() -> None:
+    pattern = re.findall(r"grep -o '([^']+)' pyproject.toml", DOCKERFILE)[0]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    found = re.findall(pattern, (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert found == [one for one in project["dependencies"] if one.startswith("torch")]
+
+
+def test_compose_starts_the_server_with_the_secret_s_keys() -> None:
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+    service = compose["services"]["mashbox"]
+    options = _parse_run(service["command"])
+    assert options["api_key_file"] == Path("/run/secrets") / service["secrets"][0]
+    assert float(service["stop_grace_period"].rstrip("s")) > options["drain"]
+    (volume,) = service["volumes"]
+    assert volume.split(":")[1] in re.findall(r"MASHBOX_CACHE_DIR=(\S+)", DOCKERFILE)
+    # Plain HTTP: the port is the machine's own.
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+def test_compose_for_cuda_changes_the_same_service() -> None:
+    compose, cuda = (
+        yaml.safe_load((ROOT / name).read_text("utf-8"))["services"]
+        for name in ("compose.yaml", "compose.cuda.yaml")
+    )
+    assert cuda.keys() == compose.keys()
+    (argument,) = cuda["mashbox"]["build"]["args"]
+    assert f"ARG {argument}=" in DOCKERFILE
+
+
+def _parse_run(command: list[str]) -> dict[str, Any]:
+    """The options of `mashbox run` as the command line reads them."""
     run: Any = typer.main.get_command(app)
-    arguments = shlex.split(command)[2:]
-    run.commands["run"].make_context("run", arguments)
+    context = run.commands[command[0]].make_context("run", command[1:])
+    return dict(context.params)
