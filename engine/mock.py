@@ -109,7 +109,7 @@ def _refuse(refusal: Refusal, request: GenerationRequest, ctx: int) -> NoReturn:
         case "loading":
             raise NotReady("The model is still loading; retry later.", refusal.retry_after)
         case "context_length":
-            overflow = ContextOverflow(ctx + 1, ctx)
+            overflow = ContextOverflow(ctx, ctx - 1)
             overflow.field = request.prompt_field
             raise overflow
     raise EngineError("the script refuses the request.")

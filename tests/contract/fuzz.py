@@ -161,8 +161,10 @@ def fuzz(
 
 def flatmap_path_parameters(
     context: schemathesis.HookContext, known: Any
-) -> st.SearchStrategy[dict[str, Any]]:
+) -> st.SearchStrategy[Any]:
     """Ask for other models too: left to itself, it asks for the one of the examples alone."""
+    if known is None:
+        return st.none()  # a path without parameters
     others = st.text("abc-./", min_size=1).filter(lambda text: text.strip("./"))
     return st.just(known) | st.builds(lambda other: {**known, "model": other}, others)
 

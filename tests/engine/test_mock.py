@@ -103,7 +103,7 @@ async def test_a_request_is_refused_as_a_real_server_would(
         assert refused.value.retry_after == 7
     if isinstance(refused.value, ContextOverflow):
         ctx = stage.engine.config.ctx
-        assert str(refused.value) == f"prompt is too long: {ctx + 1} tokens > {ctx - 1} maximum"
+        assert str(refused.value) == f"prompt is too long: {ctx} tokens > {ctx - 1} maximum"
 
 
 async def test_a_refusal_can_pass_after_some_times_and_comes_again(tmp_path: Path) -> None:
