@@ -31,7 +31,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
         yield from map(_row, members)
         yield ""
     if command.epilog:
-        yield f"```sh\n{re.sub('^Examples?:', '', command.epilog).strip()}\n```\n"
+        yield "\n".join(["```sh", *re.findall(r"Example: (.+)", command.epilog), "```\n"])
 
 
 def _panel(parameter: Any) -> str:
