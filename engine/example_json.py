@@ -9,7 +9,7 @@ from typing import Any
 from engine.example_text import texts
 from engine.joined_schema import joined
 
-_DEEPEST = 12
+_DEEPEST = 40
 _MOST_VALUES = 5_000
 _LARGEST_SIZE = 1_000
 _LARGEST_ARRAY = 10_000  # values in it, at every depth
@@ -59,8 +59,12 @@ class _Examples:
         self._left = _MOST_VALUES
 
     def allows(self, value: Any, schema: Any) -> bool:
-        """Whether `value` is valid under a part of the schema; raises for one that is none."""
-        valid: bool = self._validator.evolve(schema=schema).is_valid(value)
+        """Whether `value` is valid under a part of the schema; what cannot be checked is."""
+        try:
+            valid: bool = self._validator.evolve(schema=schema).is_valid(value)
+        # Such as a pattern that is none, or a reference to itself.
+        except Exception:
+            return True
         return valid
 
     def of(self, schema: Any, depth: int = 0) -> Any:
@@ -113,7 +117,9 @@ class _Examples:
             names |= set(needed) if name in names else set()
         order = [*(n for n in properties if n in names), *sorted(names - set(properties))]
         made = {n: self.of(_property(schema, n), depth + 1) for n in order}
-        spare = (n for n in (*properties, *_names(schema)) if n not in made)
+        rule = schema.get("propertyNames", True)
+        unused = (n for n in (*properties, *_names(schema)) if n not in made)
+        spare = (n for n in unused if self.allows(n, rule))
         while len(made) < min(schema.get("minProperties", 0), _LARGEST_SIZE):
             name = next(spare)
             made[name] = self.of(_property(schema, name), depth + 1)
@@ -187,6 +193,9 @@ def _types_of(schema: Schema) -> list[str]:
 
 def _names(schema: Schema) -> Iterator[str]:
     """Give names for properties that are not listed."""
+    if isinstance(rule := schema.get("propertyNames"), dict):
+        yield from rule.get("enum", ())
+        yield from islice(texts(rule), _TRIES)
     for pattern in schema.get("patternProperties", {}):
         yield from texts({"pattern": pattern})
     for number in range(_LARGEST_SIZE):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class Reply:
     def _held(self, begun: tuple[int, ...], mask: NDArray[np.uint32]) -> Writing:
         """Return what goes on from `begun` with an id that is allowed."""
         count = len(begun)
-        for call in self._calls():
+        for call in self._calls:
             if call.ids[:count] == begun and any(_allows(mask, i) for i in call.ids[count:][:1]):
                 return call
         rest = self._writing.ids[count:]
@@ -55,15 +56,20 @@ class Reply:
         # Nothing of the script fits: any id that is allowed, and on with the script behind it.
         return Writing((*begun, _first_of(mask), *rest), self._writing.refrain)
 
-    def _calls(self) -> Iterator[Writing]:
-        """Write a call of each tool, with and without the answer's thinking before it."""
+    @cached_property
+    def _calls(self) -> list[Writing]:
+        """A call of each tool, with and without the answer's thinking before it."""
+        # Kept: a mask may hold each of thousands of tokens.
         parts = self.answer.parts
         thinking = [p for p in parts if isinstance(p, TextPart) and p.kind == "reasoning"]
         given = [p.arguments for p in parts if isinstance(p, CallPart) and p.name is None]
-        for lead in (thinking, []):
-            for tool in self._prompt.tools:
-                call = CallPart(names=(tool.name,), arguments=given[0] if given else None)
-                yield self._writer.write([*lead, call], self._prompt, endless=False)
+        arguments = given[0] if given else None
+        calls = [CallPart(names=(t.name,), arguments=arguments) for t in self._prompt.tools]
+        return [
+            self._writer.write([*lead, call], self._prompt, endless=False)
+            for lead in (thinking, [])
+            for call in calls
+        ]
 
 
 def _is_literal(part: Part) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import jsonschema
@@ -61,6 +62,9 @@ def object_with(schema: Any, **more: Any) -> dict[str, Any]:
         object_with(
             {"type": "object", "patternProperties": {"^x-": {"const": 1}}, "minProperties": 1}
         ),
+        {"type": "object", "minProperties": 1, "propertyNames": {"pattern": "^[a-z]{3}$"}},
+        {"type": "object", "minProperties": 2, "propertyNames": {"enum": ["x", "y"]}},
+        reduce(lambda inner, _: object_with(inner), range(30), {"type": "string"}),
         object_with({"not": {"type": "string"}}),
         object_with({"not": {"const": True}, "type": "boolean"}),
         object_with({"type": "string"}, dependentRequired={"a": ["b"]}),
@@ -114,6 +118,11 @@ def test_what_is_given_is_taken_where_it_fits() -> None:
 )
 def test_a_schema_that_cannot_be_read_has_no_arguments(schema: Any) -> None:
     assert example_arguments(schema, {}) == {}
+
+
+def test_a_pattern_that_is_none_gets_a_text_all_the_same() -> None:
+    schema = object_with({"type": "string", "pattern": "[("})
+    assert example_arguments(schema, {}) == {"a": "a"}
 
 
 def test_a_schema_without_end_gives_a_finite_example() -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine import scripted_writer
 from engine.model_format import detect_format
 from engine.script import CallPart, Part, ScriptedAnswer, TextPart
 from engine.scripted_prompt import OfferedTool, ReadPrompt
@@ -60,6 +62,19 @@ def test_without_a_mask_the_script_is_followed() -> None:
 
 def test_a_grammar_that_allows_the_script_changes_nothing() -> None:
     assert run(reply(HELLO), only("Hello", "Other")) == "Hello<|im_end|>"
+
+
+def test_the_calls_to_fall_back_on_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def example(schema: Any, given: dict[str, Any]) -> dict[str, Any]:
+        written.append("once")
+        return {}
+
+    monkeypatch.setattr(scripted_writer, "example_arguments", example)
+    assert run(reply(HELLO), lambda so_far, token: token == "!", most=40) == "!" * 40
+    # With and without thinking before it, one for each tool.
+    assert len(written) == 2 * len(PROMPT.tools)
 
 
 @pytest.mark.parametrize(
