@@ -12,20 +12,21 @@ _MADV_DONTNEED = 4
 
 
 def trim_memory() -> None:
-    """Return what loading has freed; glibc would keep it. Elsewhere nothing happens."""
+    """Collect garbage, then `release_pages`."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    release_pages()
 
 
-def drop_mapped_weights() -> None:
-    """Let go of the pages of mapped weight files; elsewhere than on Linux nothing happens.
+def release_pages() -> None:
+    """Give back what is freed, which glibc keeps, and the pages of mapped weight files.
 
-    They are read again where they are used again. Nothing may have been written into them.
+    Mapped pages are read again where they are used again; nothing may have been written into them.
+    Elsewhere than on Linux nothing happens.
     """
     with contextlib.suppress(OSError, AttributeError):
-        madvise = ctypes.CDLL(None).madvise
+        libc = ctypes.CDLL(None)
+        libc.malloc_trim(0)
         for line in _MAPPINGS.read_text().splitlines():
             if line.endswith(".safetensors"):
                 start, end = (int(address, 16) for address in line.split()[0].split("-"))
-                madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
+                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)

@@ -14,17 +14,15 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from engine.allocator import drop_mapped_weights
+from engine.allocator import release_pages
 from engine.kv_cache import SlotCache, Window, layer_types
 from engine.lean_attention import Attention, Heads, TorchAttention
+from engine.model_files import LEAN_CLASSES
 from engine.native_attention import NativeAttention
 from engine.native_library import native_library
 from engine.packed_linear import StoredWeights, stored_weights
 from engine.weight_format import Int8Format, WeightFormat
 
-_CLASSES = frozenset(
-    {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
-)
 # Those whose angles depend on the position alone.
 _ROPE_TYPES = frozenset({"default", "linear", "llama3", "yarn"})
 
@@ -81,7 +79,7 @@ class LeanModel:
 
 def is_lean(model: PreTrainedModel) -> bool:
     """Whether `build_lean` knows everything that the class computes."""
-    if type(model).__name__ not in _CLASSES or model.config.hidden_act != "silu":
+    if type(model).__name__ not in LEAN_CLASSES or model.config.hidden_act != "silu":
         return False
     rotary, attention = model.model.rotary_emb, model.model.layers[0].self_attn
     turns_all = 2 * rotary.inv_freq.numel() == attention.head_dim
@@ -94,15 +92,19 @@ def is_lean(model: PreTrainedModel) -> bool:
 def build_lean(model: PreTrainedModel, store: WeightFormat) -> LeanModel:
     """Make a lean model of a transformers model's weights, which keeps working.
 
-    Mapped weights are let go layer by layer, so that they are not in memory twice.
+    What a layer has needed besides is given back before the next, so that the peak is no matter of
+    chance.
     """
-    drop_mapped_weights()
     config, decoder = model.config, model.model
     kinds = layer_types(config)
+    layers = [_layer(layer, k, store) for layer, k in zip(decoder.layers, kinds, strict=True)]
+    release_pages()
+    head = store.reader(decoder.norm.weight, config.rms_norm_eps, model.lm_head)
+    release_pages()
     return LeanModel(
         embedding=store.embedding(decoder.embed_tokens),
-        layers=[_layer(layer, k, store) for layer, k in zip(decoder.layers, kinds, strict=True)],
-        head=store.reader(decoder.norm.weight, config.rms_norm_eps, model.lm_head),
+        layers=layers,
+        head=head,
         attention=_attention(model),
         device=model.device,
         is_int8=isinstance(store, Int8Format),
@@ -130,7 +132,7 @@ def heads_of(model: PreTrainedModel) -> Heads:
 
 
 def _layer(layer: Any, kind: str, store: WeightFormat) -> LeanLayer:
-    drop_mapped_weights()
+    release_pages()
     attention, mlp = layer.self_attn, layer.mlp
     before, between = layer.input_layernorm, layer.post_attention_layernorm
     projections = attention.q_proj, attention.k_proj, attention.v_proj

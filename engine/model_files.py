@@ -10,15 +10,17 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from engine.config import PREFILL_CHUNK
 from engine.errors import ModelError
 from engine.gguf_header import GgufHeader, Value, read_gguf_header
 
 _PASS = "Pass a folder with config.json and *.safetensors, or a .gguf file."
+# The classes that `lean_model` writes out.
+LEAN_CLASSES = frozenset(
+    {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+)
+_LEAN_GGUF = frozenset({"llama", "qwen2", "qwen3"})
 DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
-# The worker without weights and cache: Python, torch, transformers, tokenizer (SmolLM2: 425 MB).
-WORKER_BYTES = 430_000_000
 _JSON_LIMIT = 100 << 20
 # What taking apart a safetensors header that is none may raise.
 _BROKEN = (
@@ -54,7 +56,8 @@ class ModelHeader:
 
     `cache_layers` are the layers that keep keys and values: all but linear (recurrent) ones.
     `kv_heads` and `head_dim` are the largest of any layer; `embedding` are the weights of the
-    token embedding, which `is_tied` to the head where the files have it once for both.
+    token embedding, which `is_tied` to the head where the files have it once for both. `is_lean`
+    if by its name it is one that `lean_model` can run, which also looks at its layers.
     """
 
     architecture: str
@@ -66,23 +69,7 @@ class ModelHeader:
     parameters: int
     embedding: int
     is_tied: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryEstimate:
-    """Bytes of a worker at its peak: weights, cache of all slots, and everything else.
-
-    On the CPU the cache takes memory as it fills; this is with all slots full.
-    """
-
-    weights_bytes: int
-    cache_bytes: int
-    overhead_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        """Return the sum of the three."""
-        return self.weights_bytes + self.cache_bytes + self.overhead_bytes
+    is_lean: bool = False
 
 
 def read_header(path: Path) -> ModelHeader:
@@ -103,28 +90,6 @@ def read_header(path: Path) -> ModelHeader:
     if header.parameters < 1:
         raise ModelError(f"{path} holds no weights.")
     return header
-
-
-def estimate_memory(
-    header: ModelHeader, dtype: str, quant: str, ctx: int, slots: int
-) -> MemoryEstimate:
-    """Estimate the worker's memory for `slots` slots of `ctx` tokens.
-
-    A `dtype` of auto counts as float32, a `quant` of auto as none: only the worker finds out
-    whether int8 runs, and what is estimated must do. The cache counts sliding-window layers as
-    full ones and leaves out linear layers' constant state. Keys and values: 2 x layers x heads x
-    head size x bytes a token.
-    """
-    width = DTYPE_BYTES.get(dtype, 4)
-    token = 2 * header.cache_layers * header.kv_heads * header.head_dim * width
-    # Embedding and head are laid out differently, so tied ones are stored twice.
-    stored = header.parameters + header.embedding * header.is_tied
-    weights, cache = stored * (1 if quant == "int8" else width), token * ctx * slots
-    # While loading the class runs once on the mapped file; then weights are laid out anew, the
-    # head, the largest, last.
-    loading = max(header.parameters * width, weights + header.embedding * width)
-    steps = PREFILL_CHUNK * header.vocab_size * 4
-    return MemoryEstimate(weights, cache, WORKER_BYTES + max(loading - weights - cache, steps))
 
 
 class _FieldError(Exception):
@@ -161,6 +126,7 @@ def _read_gguf(path: Path) -> ModelHeader:
         parameters=sum(t.weights for t in gguf.tensors),
         embedding=hidden * _whole(vocab, "vocab_size"),
         is_tied=all(t.name != "output.weight" for t in gguf.tensors),
+        is_lean=architecture in _LEAN_GGUF and not get("expert_count"),
     )
 
 
@@ -221,6 +187,7 @@ def _folder_header(name: str, text: dict[str, Any], tensors: dict[str, int]) -> 
         parameters=sum(tensors.values()),
         embedding=hidden * _field(text, "vocab_size"),
         is_tied=not any(name.endswith(_HEADS) for name in tensors),
+        is_lean=name in LEAN_CLASSES and text.get("hidden_act") == "silu",
     )
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from engine.allocator import drop_mapped_weights
+from engine.allocator import release_pages
 
 # oneDNN picks the layout for this many rows.
 _ROWS = 8
@@ -67,7 +67,7 @@ def pack_linears(model: PreTrainedModel) -> None:
         for name, child in list(parent.named_children()):
             if _is_packable(child):
                 setattr(parent, name, PackedLinear(child))
-                drop_mapped_weights()
+                release_pages()
     # What is left may be views of the mapped weights file: a copy lets go of the whole mapping.
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()

@@ -191,7 +191,8 @@ def _load(pipe: Outbox, config: EngineConfig) -> tuple[ModelRunner, Ready]:
     # Imported here: torch takes seconds, and the loop above must run without it.
     from engine.loader import choose_device, load_model
     from engine.model_runner import TransformersRunner, use_threads
-    from engine.native_library import files_to_compile, native_library
+    from engine.native_compiler import files_to_compile
+    from engine.native_library import native_library
 
     use_threads(config.threads)
     if choose_device(config.device) == "cpu" and (files := files_to_compile()):

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from engine.errors import ModelError
-from engine.model_files import WORKER_BYTES, MemoryEstimate
+from engine.memory_estimate import WORKER_BYTES, MemoryEstimate
 
 # What so many tokens in so many slots take.
 Need = Callable[[int, int], MemoryEstimate]

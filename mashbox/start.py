@@ -17,8 +17,9 @@ from engine.catalog import resolve
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
+from engine.memory_estimate import estimate_memory
 from engine.mock import MockEngine
-from engine.model_files import estimate_memory, read_header
+from engine.model_files import read_header
 from engine.rendering import foreign_renderer
 from engine.script import MAX_CONTEXT, MOCK
 from engine.script_reader import scripted_source
@@ -131,7 +132,8 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     console.clear()
     header = read_header(source.path)
     free = free_bytes(options.device)
-    need = partial(estimate_memory, header, options.dtype, options.quant)
+    quant = "none" if is_gpu(options.device) else options.quant
+    need = partial(estimate_memory, header, options.dtype, quant)
     ctx = choose_ctx(source.id, header.max_context, options.ctx, options.slots, need, free)
     estimate = need(ctx, options.slots)
     console.line(f"mashbox {__version__}   {source.id}")

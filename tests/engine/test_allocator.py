@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.allocator import drop_mapped_weights
+from engine.allocator import release_pages
 
 _PROGRAM = """
 import ctypes, psutil
@@ -43,6 +43,6 @@ def test_pages_of_mapped_weights_are_let_go_and_read_again(tmp_path: Path) -> No
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert mapped[:].count(b"w") == size
         before = process.memory_info().rss
-        drop_mapped_weights()
+        release_pages()
         assert before - process.memory_info().rss > 0.8 * size
         assert mapped[:].count(b"w") == size

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from engine import native_compiler
 from engine import native_library as module
+from engine.native_linear import native_int8
 
 needs_compiler = pytest.mark.skipif(
     module.native_library() is None, reason="no C++ compiler or another CPU"
@@ -19,22 +21,29 @@ needs_compiler = pytest.mark.skipif(
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache of its own, and nothing remembered from or for other tests."""
     monkeypatch.setenv("MASHBOX_CACHE_DIR", str(tmp_path))
-    module.native_library.cache_clear()
+    caches = module.native_library, native_compiler.int8_kernels_expected
+    for cached in caches:
+        cached.cache_clear()
     yield tmp_path
-    module.native_library.cache_clear()
+    for cached in caches:
+        cached.cache_clear()
 
 
 @needs_compiler
 def test_second_call_finds_what_the_first_has_compiled(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert module.files_to_compile() > 1
+    assert native_compiler.files_to_compile() > 1
     assert module.native_library() is not None
-    assert module.files_to_compile() == 0
+    assert native_compiler.files_to_compile() == 0
     module.native_library.cache_clear()
-    monkeypatch.setattr(module, "_compile", lambda command: pytest.fail("compiled again"))
+    monkeypatch.setattr(native_compiler, "_compile", lambda command: pytest.fail("compiled again"))
     assert module.native_library() is not None
     assert len(list(cache.glob("native/*/kernels.so"))) == 1
+
+
+def test_int8_is_expected_where_the_library_has_it(cache: Path) -> None:
+    assert native_compiler.int8_kernels_expected() == bool(native_int8())
 
 
 @needs_compiler
@@ -54,7 +63,8 @@ def test_without_a_compiler_there_is_a_line_in_the_log(
     cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert module.files_to_compile() == 0
+    assert native_compiler.files_to_compile() == 0
+    assert not native_compiler.int8_kernels_expected()
     assert module.native_library() is None
     assert module.native_library() is None
     assert len(caplog.records) == 1
@@ -86,7 +96,7 @@ def test_cache_that_cannot_be_written_is_told(
 def test_another_kind_of_cpu_is_told(
     cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module.platform, "machine", lambda: "arm64")
+    monkeypatch.setattr(native_compiler.platform, "machine", lambda: "arm64")
     assert module.native_library() is None
     assert "x86-64" in caplog.text
 
@@ -99,7 +109,7 @@ def test_a_damaged_library_is_made_again(cache: Path, caplog: pytest.LogCaptureF
     library.unlink()
     for left in (b"", whole[: len(whole) // 2]):
         library.write_bytes(left)
-        assert not module._is_whole(library)
+        assert not native_compiler._is_whole(library)
     # Loading half of a library would end this process with a bus error.
     module.native_library.cache_clear()
     assert module.native_library() is not None

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
-from engine.model_files import ModelHeader, estimate_memory
+from engine.memory_estimate import estimate_memory
+from engine.model_files import ModelHeader
 from mashbox import memory
 from mashbox.memory import (
     choose_cache_ram,
@@ -78,8 +79,8 @@ def test_a_wish_that_does_not_fit_says_what_is_needed_and_what_would_fit() -> No
     with pytest.raises(ModelError) as refusal:
         choose(32768, needs(8192))
     assert str(refusal.value) == (
-        "big needs about 5.5 GB (weights 4.0, cache 4 × 32768 tokens 1.0); 4.7 GB is free. "
-        "Try --ctx 8192 (needs 4.7 GB)."
+        "big needs about 5.4 GB (weights 4.0, cache 4 × 32768 tokens 1.0); 4.6 GB is free. "
+        "Try --ctx 8192 (needs 4.6 GB)."
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import partial
-from typing import Any
 
 import pytest
 
 from engine.catalog import resolve
-from engine.model_files import estimate_memory, read_header
+from engine.memory_estimate import estimate_memory
+from engine.model_files import read_header
 
 pytestmark = [
     pytest.mark.model,
@@ -35,21 +34,13 @@ print(int(status["VmHWM"].split()[0]) * 1024, ready.weight_bytes)
 
 
 @pytest.mark.parametrize(
-    ("quant", "ctx", "slots"), [("none", 2048, 4), ("int8", 2048, 4), ("int8", 2048, 16)]
+    ("quant", "ctx", "slots"), [("none", 2048, 4), ("auto", 2048, 4), ("int8", 2048, 16)]
 )
 def test_the_estimate_is_within_a_tenth_of_the_peak(quant: str, ctx: int, slots: int) -> None:
-    need = partial(estimate_memory, read_header(resolve(None).path), "auto", quant)
-    peaks = []
-    # Now and then a run holds a table of embeddings more at its peak, which is an eighth of it all.
-    while len(peaks) < 5 and need(ctx, slots).total_bytes not in map(about, peaks):
-        peak, weights = _run(quant, ctx, slots)
-        peaks.append(peak)
-        assert need(ctx, slots).weights_bytes == pytest.approx(weights, rel=0.02)
-    assert need(ctx, slots).total_bytes == about(min(peaks)), peaks
-
-
-def about(peak: int) -> Any:
-    return pytest.approx(peak, rel=0.1)
+    estimate = estimate_memory(read_header(resolve(None).path), "auto", quant, ctx, slots)
+    peak, weights = _run(quant, ctx, slots)
+    assert estimate.weights_bytes == pytest.approx(weights, rel=0.02)
+    assert estimate.total_bytes == pytest.approx(peak, rel=0.1)
 
 
 def _run(quant: str, ctx: int, slots: int) -> tuple[int, int]:
