@@ -85,7 +85,7 @@ def test_a_wish_that_does_not_fit_says_what_is_needed_and_what_would_fit() -> No
 
 
 def test_the_estimate_in_one_line() -> None:
-    said = "weights 4.00 GB · cache 4 slots × 8192 tokens 0.26 GB · needs 4.7"
+    said = "weights 4.00 GB · cache 4 slots × 8192 tokens 0.26 GB · needs 4.6"
     assert describe_memory(NEED(8192, 4), 4, 8192, 21_900_000_000) == f"{said} of 21.9 GB free"
     assert describe_memory(NEED(8192, 4), 4, 8192, None) == f"{said} GB"
 
