@@ -41,6 +41,16 @@ def files_to_compile() -> int:
         return 0
 
 
+def compiler_version() -> str | None:
+    """Return the C++ compiler's name and version, None without one that runs."""
+    try:
+        compiler = _compiler()
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
+    except (NativeError, OSError, subprocess.SubprocessError):
+        return None
+    return f"{compiler}: {done.stdout.partition(chr(10))[0]}"
+
+
 @functools.cache
 def int8_kernels_expected() -> bool:
     """Whether the library, once it is there, will multiply int8 matrices on this CPU."""

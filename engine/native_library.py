@@ -30,16 +30,6 @@ def native_library() -> ctypes.CDLL | None:
         return None
 
 
-def compiler_version() -> str | None:
-    """Return the C++ compiler's name and version, None without one that runs."""
-    try:
-        compiler = _compiler()
-        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
-    except (_NativeError, OSError, subprocess.SubprocessError):
-        return None
-    return f"{compiler}: {done.stdout.partition(chr(10))[0]}"
-
-
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return (

@@ -13,7 +13,8 @@ import torch
 
 from engine.int8_linear import int8_is_supported
 from engine.machine import Machine
-from engine.native_library import compiler_version, native_library
+from engine.native_compiler import compiler_version
+from engine.native_library import native_library
 
 
 def probe() -> Machine:

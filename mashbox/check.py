@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -16,10 +15,10 @@ from engine.config import DEFAULT_SLOTS, ModelSource
 from engine.errors import ModelError
 from engine.fetch import cache_dir
 from engine.machine import Machine, ask_machine
-from engine.model_files import estimate_memory, read_header
+from engine.model_files import read_header
 from mashbox import __version__
 from mashbox.columns import columns
-from mashbox.memory import choose_ctx, describe_memory, free_bytes, rough_bytes
+from mashbox.memory import choose_ctx, describe_memory, free_bytes, memory_need, rough_bytes
 from mashbox.models import refuse_mock, size
 
 # What the kernels are written for, the slowest first.
@@ -55,7 +54,7 @@ def model_report(name: str) -> str:
     free = free_bytes("auto")
     if isinstance(found, ModelSource):
         header = read_header(found.path)
-        need = partial(estimate_memory, header, "auto", "auto")
+        need = memory_need(header, "auto", "auto", "auto")
         ctx = choose_ctx(found.id, header.max_context, None, DEFAULT_SLOTS, need, free)
         took = describe_memory(need(ctx, DEFAULT_SLOTS), DEFAULT_SLOTS, ctx, free)
         return f"{found.id}: {took}"

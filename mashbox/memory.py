@@ -6,12 +6,14 @@ import contextlib
 import re
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 from engine.errors import ModelError
-from engine.memory_estimate import WORKER_BYTES, MemoryEstimate
+from engine.memory_estimate import WORKER_BYTES, MemoryEstimate, estimate_memory
+from engine.model_files import ModelHeader
 
 # What so many tokens in so many slots take.
 Need = Callable[[int, int], MemoryEstimate]
@@ -58,6 +60,11 @@ def _gpu_free(index: str) -> int | None:
 def is_gpu(device: str) -> bool:
     """Whether a model on `device` lives in a graphics card's own memory."""
     return device not in ("cpu", "mps") and _gpu_free(device.partition(":")[2] or "0") is not None
+
+
+def memory_need(header: ModelHeader, device: str, dtype: str, quant: str) -> Need:
+    """Estimates for one model on `device`; graphics cards never round to int8."""
+    return partial(estimate_memory, header, dtype, "none" if is_gpu(device) else quant)
 
 
 def choose_cache_ram(wanted: int | None, model_bytes: int) -> int:

@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -17,7 +16,6 @@ from engine.catalog import resolve
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.errors import ModelError
-from engine.memory_estimate import estimate_memory
 from engine.mock import MockEngine
 from engine.model_files import read_header
 from engine.rendering import foreign_renderer
@@ -29,7 +27,14 @@ from mashbox.console import Console
 from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
 from mashbox.listener import AddressInUse, bind
-from mashbox.memory import choose_cache_ram, choose_ctx, describe_memory, free_bytes, is_gpu
+from mashbox.memory import (
+    choose_cache_ram,
+    choose_ctx,
+    describe_memory,
+    free_bytes,
+    is_gpu,
+    memory_need,
+)
 from mashbox.serve import Front, serve
 
 logger = logging.getLogger("mashbox.start")
@@ -132,8 +137,7 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     console.clear()
     header = read_header(source.path)
     free = free_bytes(options.device)
-    quant = "none" if is_gpu(options.device) else options.quant
-    need = partial(estimate_memory, header, options.dtype, quant)
+    need = memory_need(header, options.device, options.dtype, options.quant)
     ctx = choose_ctx(source.id, header.max_context, options.ctx, options.slots, need, free)
     estimate = need(ctx, options.slots)
     console.line(f"mashbox {__version__}   {source.id}")
