@@ -3,7 +3,7 @@
 # For CUDA, with the build of torch that PyPI has:
 #   docker build --tag mashbox:cuda --build-arg TORCH_INDEX= .
 # docs/operations.md tells how to run it; compose.yaml is an example.
-FROM python:3.12-slim-bookworm AS build
+FROM python:3.11-slim-bookworm AS build
 
 # An index of PyTorch's own; empty for PyPI, whose Linux build is for CUDA.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
@@ -18,7 +18,7 @@ RUN torch="$(grep -o 'torch==[0-9.*]*' pyproject.toml)" \
 COPY . .
 RUN /opt/mashbox/bin/pip install .
 
-FROM python:3.12-slim-bookworm
+FROM python:3.11-slim-bookworm
 
 # g++ compiles the native kernels for the CPU that the container runs on.
 # hadolint ignore=DL3008
@@ -40,5 +40,5 @@ EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30m \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 ENTRYPOINT ["mashbox"]
-# Others can reach this address, so it needs keys: MASHBOX_API_KEY, or --api-key-file after these words.
+# Others can reach this address, so the server wants keys, as in MASHBOX_API_KEY.
 CMD ["run", "--host", "0.0.0.0"]
