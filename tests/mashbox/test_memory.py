@@ -92,7 +92,7 @@ def test_the_estimate_in_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "width", "expected"),
-    [("0.6B", 4, 2_830_000_000), ("30B-A3B", 2, 60_430_000_000), ("135M", 4, 970_000_000)],
+    [("0.6B", 4, 2_780_000_000), ("30B-A3B", 2, 60_380_000_000), ("135M", 4, 920_000_000)],
 )
 def test_a_models_name_gives_a_rough_estimate(parameters: str, width: int, expected: int) -> None:
     assert rough_bytes(parameters, width) == expected
