@@ -78,6 +78,10 @@ def test_a_chat_is_renamed(chat: Chat) -> None:
     chat.page.keyboard.type("My first chat")
     chat.page.keyboard.press("Enter")
     expect(chat.title("My first chat").first).to_be_visible()
+    chat.chats.get_by_role("button", name=re.compile("^Rename chat")).first.click()
+    chat.page.keyboard.type("Never mind")
+    chat.page.keyboard.press("Escape")
+    expect(chat.title("Never mind")).to_have_count(0)
     chat.page.reload()
     expect(chat.title("My first chat").first).to_be_visible()
 

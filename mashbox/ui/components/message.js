@@ -35,7 +35,7 @@ function Answer({ node, run }) {
     ${node.content && html`<${Markdown} text=${node.content} />`}
     ${node.calls.map((call) => html`<${ToolCall} key=${call.id} call=${call} />`)}
     ${waiting && html`<div class="dots" aria-hidden="true"><i /><i /><i /></div>`}
-    ${node.error && html`<p class="error">${node.error}</p>`}
+    ${node.error && html`<p class="error" role="alert">${node.error}</p>`}
     <${Timings} node=${node} run=${run} />
   `;
 }
