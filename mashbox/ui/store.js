@@ -97,9 +97,12 @@ function readNode(id, node) {
     call: text(node.call),
     finish: text(node.finish),
     error: text(node.error),
-    timings: isObject(node.timings) ? node.timings : null,
+    timings: isObject(node.timings) ? readTimings(node.timings) : null,
   };
 }
+
+const TIMINGS = ["predicted_n", "predicted_per_second", "cache_n", "queue_ms", "prompt_ms"];
+const readTimings = (timings) => Object.fromEntries(TIMINGS.map((name) => [name, number(timings[name])]));
 
 /** Whether a leaf leads up to a first message: in a file it may lead nowhere, or round and round. */
 function hasBranch(nodes, leaf) {

@@ -3,7 +3,7 @@
 import { SAMPLING, readTools } from "../request.js";
 import { set, state } from "../state.js";
 import { saveSettings } from "../store.js";
-import { html, useEffect, useRef } from "../vendor.js";
+import { html, useEffect, useRef, useState } from "../vendor.js";
 import { IconButton } from "./icons.js";
 
 // Limits and defaults as the server's contract has them (ChatCompletionRequest).
@@ -31,25 +31,30 @@ function reset() {
 
 export function Settings({ settings, isOpen }) {
   const dialog = useRef(null);
+  const [resets, setResets] = useState(0);
   useEffect(() => {
     if (isOpen && !dialog.current.open) dialog.current.showModal();
     if (!isOpen) dialog.current.close();
   }, [isOpen]);
   const close = () => set({ settingsOpen: false });
+  const clear = () => {
+    reset();
+    setResets(resets + 1);
+  };
   const closeOutside = (event) => event.target === dialog.current && close();
   return html`<dialog class="settings" aria-label="Settings" ref=${dialog} onClose=${close} onClick=${closeOutside}>
     ${isOpen && html`<div class="settings-body">
       <div class="settings-head"><h2>Settings</h2><${IconButton} icon="close" label="Close settings" onClick=${close} /></div>
       <label class="field">System prompt
         <textarea rows="4" value=${settings.system ?? ""} onInput=${(event) => change("system", event.target.value)} /></label>
-      <div class="grid">${SAMPLING.map((name) => html`<${NumberField} name=${name} value=${settings[name]} />`)}</div>
+      <div class="grid" key=${resets}>${SAMPLING.map((name) => html`<${NumberField} name=${name} value=${settings[name]} />`)}</div>
       <label class="field">Thinking
         <select value=${settings.thinking ?? ""} onChange=${(event) => change("thinking", event.target.value)}>
           <option value="">As the model has it</option><option value="on">On</option><option value="off">Off</option>
         </select></label>
       <${ToolsField} text=${settings.tools ?? ""} />
       <p class="note">Empty fields leave the choice to the server. Settings hold for all chats, from the next answer on.</p>
-      <button type="button" class="button" onClick=${reset}>Reset</button>
+      <button type="button" class="button" onClick=${clear}>Reset</button>
     </div>`}
   </dialog>`;
 }
@@ -72,6 +77,7 @@ function faultOf(text) {
   }
 }
 
+/** Keeps what is typed, valid or not: "0." is on its way to "0.5", and Reset brings a new field. */
 function NumberField({ name, value }) {
   const { label, normal, ...limits } = FIELDS[name];
   const input = ({ target }) => {
@@ -79,5 +85,5 @@ function NumberField({ name, value }) {
     change(name, isNumber ? target.valueAsNumber : undefined);
   };
   return html`<label class="field">${label}
-    <input type="number" ...${limits} placeholder=${normal} value=${value ?? ""} onInput=${input} /></label>`;
+    <input type="number" ...${limits} placeholder=${normal} defaultValue=${value ?? ""} onInput=${input} /></label>`;
 }
