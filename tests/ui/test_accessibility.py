@@ -67,7 +67,7 @@ def test_axe_finds_nothing_serious_while_an_answer_comes_or_fails(
 LISTEN = """() => {
   const region = document.querySelector("[aria-live=polite]:not([role])");
   window.said = [];
-  const note = () => window.said.push(region.innerText.trim());
+  const note = () => region.innerText && window.said.push(region.innerText.trim());
   new MutationObserver(note).observe(region, {
     subtree: true, childList: true, characterData: true});
 }"""

@@ -5,11 +5,13 @@ import { html, useRef } from "../vendor.js";
 const SENTENCES = /^[\s\S]*[.!?:](?=\s)|^[\s\S]*\n/;
 
 export function Announcer({ run }) {
-  const last = useRef({ id: null, said: 0, text: "" });
-  if (run && run.node.id !== last.current.id) last.current = { id: run.node.id, said: 0, text: "" };
+  const last = useRef({ run: null, said: 0, text: "" });
+  if (run && run !== last.current.run) last.current = { run, said: 0, text: "" };
   const { current } = last;
-  if (run) {
-    const fresh = run.node.content.slice(current.said).match(SENTENCES)?.[0] ?? "";
+  if (current.run) {
+    const { content, finish } = current.run.node;
+    const rest = content.slice(current.said);
+    const fresh = finish ? rest : (rest.match(SENTENCES)?.[0] ?? "");
     if (fresh.trim()) Object.assign(current, { said: current.said + fresh.length, text: fresh });
   }
   return html`<div class="off-screen" aria-live="polite">${current.text}</div>`;
