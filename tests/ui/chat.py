@@ -43,6 +43,11 @@ class Chat:
         """The button of the conversation with this title."""
         return self.chats.get_by_role("button", name=name)
 
+    def begin_anew(self) -> None:
+        """Open a new conversation."""
+        self.button("New chat").click()
+        expect(self.questions).to_have_count(0)
+
     def send(self, text: str) -> None:
         """Send a message."""
         self.composer.fill(text)

@@ -48,8 +48,7 @@ def test_what_was_said_before_is_sent_along(chat: Chat) -> None:
 
 def test_a_new_chat_is_empty_and_is_named_by_its_first_words(chat: Chat) -> None:
     chat.ask("Tell me something about the moons of Jupiter")
-    chat.button("New chat").click()
-    expect(chat.questions).to_have_count(0)
+    chat.begin_anew()
     expect(chat.composer).to_be_focused()
     bodies = chat.record_requests()
     chat.ask("Hello there")
@@ -62,7 +61,7 @@ def test_a_new_chat_is_empty_and_is_named_by_its_first_words(chat: Chat) -> None
 def test_chats_are_found_by_search(chat: Chat) -> None:
     for text in ("About apples", "About pears"):
         chat.ask(text)
-        chat.button("New chat").click()
+        chat.begin_anew()
     chat.box("Search chats").fill("PEAR")
     expect(chat.title(re.compile("^About pears"))).to_be_visible()
     expect(chat.title(re.compile("^About apples"))).to_be_hidden()

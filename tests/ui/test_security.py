@@ -44,7 +44,7 @@ def directive(payload: str) -> str:
 @pytest.mark.parametrize("half", [0, 1])
 def test_what_is_said_stays_text(chat: Chat, half: int) -> None:
     for payload in PAYLOADS[half::2]:
-        chat.button("New chat").click()
+        chat.begin_anew()
         chat.ask(directive(payload))
         chat.thinking.locator("summary").click()
         expect(chat.thinking).to_have_attribute("open", "")

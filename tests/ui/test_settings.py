@@ -93,7 +93,7 @@ def told(chats: Any) -> list[Any]:
 
 def test_exported_chats_come_back_in_another_browser(chat: Chat) -> None:
     chat.ask("Compare the planets")
-    chat.button("New chat").click()
+    chat.begin_anew()
     chat.ask("Hello")
     log = chat.log.inner_text()
     chats = exported(chat)
