@@ -40,9 +40,11 @@ export function replaced(chat, node) {
   return { ...chat, updated: Date.now(), nodes: { ...chat.nodes, [node.id]: node } };
 }
 
-/** The messages that stand for each other, oldest first. */
-export function siblings(chat, node) {
-  return Object.values(chat.nodes).filter((n) => n.parent === node.parent && n.role === node.role);
+/** Give the function from a message to those that stand for each other, itself among them. */
+export function versionsIn(chat) {
+  const place = ({ parent, role }) => `${role} ${parent}`;
+  const groups = Map.groupBy(Object.values(chat.nodes), place);
+  return (node) => groups.get(place(node));
 }
 
 /** Show the branch through a message, down to its newest end. */

@@ -1,7 +1,7 @@
 /** The messages of the open chat, scrolled along with an answer as long as its end is in sight. */
 
 import { copyCode } from "../clipboard.js";
-import { branch, siblings } from "../chats.js";
+import { branch, versionsIn } from "../chats.js";
 import { html, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { Icon } from "./icons.js";
 import { Message } from "./message.js";
@@ -11,19 +11,23 @@ const NEAR_PX = 40;
 export function Conversation({ chat, editing, run, model }) {
   const { scroller, stuck, onScroll, jump } = useStickyEnd(chat?.id);
   const messages = chat ? branch(chat) : [];
+  const versions = chat && versionsIn(chat);
+  const shown = (node) => ({
+    node,
+    place: versions(node).indexOf(node),
+    count: versions(node).length,
+    isLast: node.id === chat.leaf,
+    editing: editing === node.id,
+    run: run?.node.id === node.id ? run : null,
+    busy: Boolean(run),
+  });
   return html`<div class="scroller" ref=${scroller} onScroll=${onScroll} tabindex="0">
       <div class="column log" role="log" aria-label="Conversation" aria-live="off" aria-busy=${Boolean(run)} onClick=${copyCode}>
-        ${messages.map((node) => html`<${Entry} key=${node.id} ...${{ chat, node, editing, run }} />`)}
+        ${messages.map((node) => html`<${Message} key=${node.id} ...${shown(node)} />`)}
       </div>
       ${!messages.length && html`<${Welcome} model=${model} />`}
     </div>
     ${!stuck && html`<div class="jump"><button type="button" aria-label="Jump to latest" title="Jump to latest" onClick=${jump}><${Icon} name="down" /></button></div>`}`;
-}
-
-function Entry({ chat, node, editing, run }) {
-  const versions = siblings(chat, node);
-  return html`<${Message} node=${node} place=${versions.indexOf(node)} count=${versions.length}
-    isLast=${node.id === chat.leaf} editing=${editing === node.id} run=${run?.node.id === node.id ? run : null} busy=${Boolean(run)} />`;
 }
 
 function Welcome({ model }) {

@@ -2,7 +2,7 @@
 
 import { sayInstead, regenerate, switchTo } from "../actions.js";
 import { copy } from "../clipboard.js";
-import { siblings } from "../chats.js";
+import { versionsIn } from "../chats.js";
 import { curlOf } from "../curl.js";
 import { currentChat, set } from "../state.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor.js";
@@ -66,7 +66,7 @@ function CopyButton({ icon, label, text }) {
 
 /** ‹ 2/3 ›: other questions in this one's place, or other answers to the same. */
 function Versions({ node, place, count, busy }) {
-  const go = (step) => switchTo(siblings(currentChat(), node)[place + step].id);
+  const go = (step) => switchTo(versionsIn(currentChat())(node)[place + step].id);
   return html`<span class="versions">
     <${IconButton} icon="left" label="Previous version" disabled=${busy || place === 0} onClick=${() => go(-1)} />
     <span>${place + 1}/${count}</span>

@@ -62,10 +62,10 @@ export function Settings({ settings, isOpen }) {
 /** Tools as the API has them, for trying out what a model makes of them. */
 function ToolsField({ text }) {
   const fault = faultOf(text);
-  return html`<label class="field">Tools (JSON)
-    <textarea rows="4" spellcheck="false" class="mono" placeholder=${EXAMPLE} value=${text} aria-invalid=${Boolean(fault)}
+  return html`<div class="field"><label for="tools">Tools (JSON)</label>
+    <textarea id="tools" aria-describedby="tools-fault" rows="4" spellcheck="false" class="mono" placeholder=${EXAMPLE} value=${text} aria-invalid=${Boolean(fault)}
       onInput=${(event) => change("tools", event.target.value)} />
-    ${fault && html`<span class="fault">${fault}</span>`}</label>`;
+    <span class="fault" id="tools-fault">${fault}</span></div>`;
 }
 
 function faultOf(text) {
