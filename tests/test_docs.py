@@ -172,6 +172,11 @@ def test_every_document_is_reached_from_the_readme() -> None:
     assert set(DOCUMENTS) - linked <= {ROOT / "README.md"}
 
 
+def test_the_readme_is_the_index_of_the_documents() -> None:
+    linked = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(README)}
+    assert set(ROOT.glob("docs/*.md")) <= linked
+
+
 def test_the_ci_script_runs_the_documented_test_command() -> None:
     text = (ROOT / "docs" / "develop.md").read_text("utf-8").split("\n## Test", 1)[1]
     command = re.findall(r"```sh\n(.+?)\n```", text, re.DOTALL)[0]
