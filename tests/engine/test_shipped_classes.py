@@ -138,7 +138,7 @@ def test_fp8_is_unpacked_on_the_cpu(tmp_path: Path, tokenizer: Path) -> None:
 
 
 def round_to_fp8(path: Path) -> dict[str, torch.Tensor]:
-    """Store the projections `[out, in]` in FP8, scaled by blocks of 32 x 32; return their values."""
+    """Store the projections `[out, in]` in FP8, scaled by 32 x 32 blocks; return their values."""
     tensors, values = load_file(path), {}
     for name in [n for n in tensors if n.endswith("_proj.weight")]:
         weight = tensors[name]
