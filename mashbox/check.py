@@ -18,7 +18,7 @@ from engine.machine import Machine, ask_machine
 from engine.model_files import read_header
 from mashbox import __version__
 from mashbox.columns import columns
-from mashbox.memory import choose_ctx, describe_memory, free_bytes, memory_need, rough_bytes
+from mashbox.memory import Demand, choose_ctx, describe_memory, free_bytes, rough_bytes
 from mashbox.models import refuse_mock, size
 
 # What the kernels are written for, the slowest first.
@@ -53,10 +53,9 @@ def model_report(name: str) -> str:
     found = find(name)
     free = free_bytes("auto")
     if isinstance(found, ModelSource):
-        header = read_header(found.path)
-        need = memory_need(header, "auto", "auto", "auto")
-        ctx = choose_ctx(found.id, header.max_context, None, DEFAULT_SLOTS, need, free)
-        took = describe_memory(need(ctx, DEFAULT_SLOTS), DEFAULT_SLOTS, ctx, free)
+        demand = Demand.of(found.id, read_header(found.path), "auto", "auto", "auto")
+        ctx = choose_ctx(demand, None, DEFAULT_SLOTS, free)
+        took = describe_memory(demand.need(ctx, DEFAULT_SLOTS), DEFAULT_SLOTS, ctx, free)
         return f"{found.id}: {took}"
     needs, fits = _fit(found, free)
     told = f"{name} needs about {needs}, {size(free)} is free. It is not on this machine yet"

@@ -6,6 +6,7 @@ import contextlib
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,28 @@ _CACHE_RAM = 2**31
 _PARAMETERS = re.compile(r"(\d+(?:\.\d+)?)([BM])")
 _UNITS = {"B": 10**9, "M": 10**6}
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a model asks of memory; `halved` is that in bfloat16, None if the user chose a dtype.
+
+    `longest` is its maximal context in tokens.
+    """
+
+    name: str
+    longest: int
+    need: Need
+    halved: Need | None
+
+    @classmethod
+    def of(cls, name: str, header: ModelHeader, device: str, dtype: str, quant: str) -> Demand:
+        """Tell it from the header of the model's files."""
+        # Graphics cards never round to int8.
+        rounding = "none" if is_gpu(device) else quant
+        need = partial(estimate_memory, header, dtype, rounding)
+        halved = partial(estimate_memory, header, "bfloat16", rounding)
+        return cls(name, header.max_context, need, halved if dtype == "auto" else None)
 
 
 def free_bytes(device: str) -> int | None:
@@ -62,11 +85,6 @@ def is_gpu(device: str) -> bool:
     return device not in ("cpu", "mps") and _gpu_free(device.partition(":")[2] or "0") is not None
 
 
-def memory_need(header: ModelHeader, device: str, dtype: str, quant: str) -> Need:
-    """Estimates for one model on `device`; graphics cards never round to int8."""
-    return partial(estimate_memory, header, dtype, "none" if is_gpu(device) else quant)
-
-
 def choose_cache_ram(wanted: int | None, model_bytes: int) -> int:
     """Give the bytes for prompts in host memory: `wanted` MiB, or what is left there, in part.
 
@@ -77,14 +95,12 @@ def choose_cache_ram(wanted: int | None, model_bytes: int) -> int:
     return min(_CACHE_RAM, max(0, _host_free() - model_bytes) // 4)
 
 
-def choose_ctx(
-    name: str, longest: int, wanted: int | None, slots: int, need: Need, free: int | None
-) -> int:
+def choose_ctx(demand: Demand, wanted: int | None, slots: int, free: int | None) -> int:
     """Give the context length to run: the wanted one, or the largest that fits.
 
-    `longest` is the model's own maximum. Raises ModelError, with advice, when the wanted one is
-    beyond it or does not fit.
+    Raises ModelError, with advice, when the wanted one is beyond the model or does not fit.
     """
+    name, longest, need = demand.name, demand.longest, demand.need
     if wanted is not None and wanted > longest:
         raise ModelError(
             f"{name} has a context of at most {longest} tokens. Pass --ctx {longest} or less."
@@ -93,7 +109,12 @@ def choose_ctx(
         return wanted or longest
     ctx = wanted or _largest(longest, slots, need, free)
     if not ctx or need(ctx, slots).total_bytes > free:
-        raise ModelError(_does_not_fit(name, longest, ctx or _CTX_STEP, slots, need, free))
+        ctx = ctx or _CTX_STEP
+        raise ModelError(
+            f"{name} needs about {_gb(need(ctx, slots).total_bytes)} GB "
+            f"({_parts(need(ctx, slots), slots, ctx)}); {_gb(free)} GB is free. "
+            f"{_advice(demand, ctx, slots, free)}"
+        )
     return ctx
 
 
@@ -108,20 +129,26 @@ def _largest(longest: int, slots: int, need: Need, free: int) -> int:
     return steps * _CTX_STEP if need(steps * _CTX_STEP, slots).total_bytes <= free else 0
 
 
-def _does_not_fit(name: str, longest: int, ctx: int, slots: int, need: Need, free: int) -> str:
-    estimate = need(ctx, slots)
-    cache = _gb(estimate.cache_bytes)
-    text = (
-        f"{name} needs about {_gb(estimate.total_bytes)} GB (weights "
-        f"{_gb(estimate.weights_bytes)}, cache {slots} × {ctx} tokens {cache}); "
-        f"{_gb(free)} GB is free."
-    )
-    for fewer in range(slots, 0, -1):
-        if fit := _largest(longest, fewer, need, free):
-            needs = _gb(need(fit, fewer).total_bytes)
-            slots_advice = "" if fewer == slots else f" --slots {fewer}"
-            return f"{text} Try --ctx {min(fit, ctx)}{slots_advice} (needs {needs} GB)."
-    return f"{text} Take a smaller model."
+def _parts(estimate: MemoryEstimate, slots: int, ctx: int) -> str:
+    weights, cache = _gb(estimate.weights_bytes), _gb(estimate.cache_bytes)
+    return f"weights {weights}, cache {slots} × {ctx} tokens {cache}"
+
+
+def _advice(demand: Demand, ctx: int, slots: int, free: int) -> str:
+    """Say with which options it would fit: a shorter context, fewer slots, half the precision."""
+    need = demand.need
+    fewer = next((n for n in range(slots - 1, 0, -1) if need(ctx, n).total_bytes <= free), 0)
+    if fit := _largest(demand.longest, slots, need, free):
+        other = f" or --slots {fewer}" if fewer else ""
+        return f"Try --ctx {fit} (needs {_gb(need(fit, slots).total_bytes)} GB){other}."
+    if fewer:
+        return f"Try --ctx {ctx} --slots {fewer} (needs {_gb(need(ctx, fewer).total_bytes)} GB)."
+    if fit := _largest(demand.longest, 1, need, free):
+        return f"Try --ctx {fit} --slots 1 (needs {_gb(need(fit, 1).total_bytes)} GB)."
+    if demand.halved and (fit := _largest(demand.longest, slots, demand.halved, free)):
+        needs = _gb(demand.halved(min(fit, ctx), slots).total_bytes)
+        return f"Try --dtype bfloat16 --ctx {min(fit, ctx)} (needs {needs} GB)."
+    return "Take a smaller model."
 
 
 def rough_bytes(parameters: str, width: int) -> int | None:

@@ -27,14 +27,7 @@ from mashbox.console import Console
 from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
 from mashbox.listener import AddressInUse, bind
-from mashbox.memory import (
-    choose_cache_ram,
-    choose_ctx,
-    describe_memory,
-    free_bytes,
-    is_gpu,
-    memory_need,
-)
+from mashbox.memory import Demand, choose_cache_ram, choose_ctx, describe_memory, free_bytes, is_gpu
 from mashbox.serve import Front, serve
 
 logger = logging.getLogger("mashbox.start")
@@ -135,15 +128,15 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     foreign_renderer()  # While the event loop has nobody to keep waiting.
     source = resolve(name, lambda done, total: console.progress("download", done, total))
     console.clear()
-    header = read_header(source.path)
     free = free_bytes(options.device)
-    need = memory_need(header, options.device, options.dtype, options.quant)
-    ctx = choose_ctx(source.id, header.max_context, options.ctx, options.slots, need, free)
-    estimate = need(ctx, options.slots)
+    header = read_header(source.path)
+    demand = Demand.of(source.id, header, options.device, options.dtype, options.quant)
+    ctx = choose_ctx(demand, options.ctx, options.slots, free)
+    estimate = demand.need(ctx, options.slots)
     console.line(f"mashbox {__version__}   {source.id}")
     console.line(f"  memory    {describe_memory(estimate, options.slots, ctx, free)}")
-    if options.ctx is None and ctx < header.max_context:
-        console.line(f"  context   {ctx} tokens; the model's {header.max_context} do not fit")
+    if options.ctx is None and ctx < demand.longest:
+        console.line(f"  context   {ctx} tokens; the model's {demand.longest} do not fit")
     on_host = 0 if is_gpu(options.device) else estimate.total_bytes
     return EngineConfig(
         model=source,

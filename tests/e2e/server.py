@@ -86,6 +86,13 @@ class Server:
             assert time.monotonic() < deadline, f"{health}\n{self.output}"
             time.sleep(0.05)
 
+    def wait_for_line(self, pattern: str, seconds: float = 60.0) -> None:
+        """Wait until it prints a line in which the pattern is found."""
+        deadline = time.monotonic() + seconds
+        while not any(re.search(pattern, line) for line in list(self.lines)):
+            assert time.monotonic() < deadline, self.output
+            time.sleep(0.05)
+
     def descendants(self) -> list[psutil.Process]:
         """Its child processes."""
         return psutil.Process(self.process.pid).children(recursive=True)

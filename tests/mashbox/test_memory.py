@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ModelError
-from engine.memory_estimate import estimate_memory
+from engine.memory_estimate import WORKER_BYTES, estimate_memory
 from engine.model_files import ModelHeader
 from mashbox import memory
 from mashbox.memory import (
+    Demand,
     choose_cache_ram,
     choose_ctx,
     describe_memory,
@@ -43,7 +44,7 @@ def needs(ctx: int, slots: int = 4) -> int:
 
 
 def choose(wanted: int | None, free: int | None, slots: int = 4) -> int:
-    return choose_ctx("big", HEADER.max_context, wanted, slots, NEED, free)
+    return choose_ctx(Demand("big", HEADER.max_context, NEED, None), wanted, slots, free)
 
 
 def test_without_a_wish_the_models_maximum_is_taken_where_it_fits() -> None:
@@ -59,9 +60,10 @@ def test_without_a_wish_less_memory_gives_the_longest_context_that_fits() -> Non
 def test_what_loading_takes_counts_however_short_the_context() -> None:
     need = partial(estimate_memory, replace(HEADER, embedding=10**9), "float32", "none")
     enough = need(256, 4).total_bytes
-    assert choose_ctx("big", 32768, 256, 4, need, enough) == 256
+    demand = Demand("big", 32768, need, None)
+    assert choose_ctx(demand, 256, 4, enough) == 256
     with pytest.raises(ModelError, match="Take a smaller model"):
-        choose_ctx("big", 32768, None, 4, need, enough - 1)
+        choose_ctx(demand, None, 4, enough - 1)
 
 
 def test_a_wish_that_fits_is_taken_as_it_is() -> None:
@@ -80,7 +82,7 @@ def test_a_wish_that_does_not_fit_says_what_is_needed_and_what_would_fit() -> No
         choose(32768, needs(8192))
     assert str(refusal.value) == (
         "big needs about 5.4 GB (weights 4.0, cache 4 × 32768 tokens 1.0); 4.6 GB is free. "
-        "Try --ctx 8192 (needs 4.6 GB)."
+        "Try --ctx 8192 (needs 4.6 GB) or --slots 1."
     )
 
 
@@ -91,17 +93,32 @@ def test_the_estimate_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "width", "expected"),
-    [("0.6B", 4, 2_780_000_000), ("30B-A3B", 2, 60_380_000_000), ("135M", 4, 920_000_000)],
+    ("parameters", "width", "weights"),
+    [("0.6B", 4, 2_400_000_000), ("30B-A3B", 2, 60_000_000_000), ("135M", 4, 540_000_000)],
 )
-def test_a_models_name_gives_a_rough_estimate(parameters: str, width: int, expected: int) -> None:
-    assert rough_bytes(parameters, width) == expected
+def test_a_models_name_gives_a_rough_estimate(parameters: str, width: int, weights: int) -> None:
+    assert rough_bytes(parameters, width) == WORKER_BYTES + weights
     assert rough_bytes("large", width) is None
 
 
 def test_fewer_slots_are_advised_where_only_they_help() -> None:
     with pytest.raises(ModelError, match=r"Try --ctx 256 --slots 1 "):
         choose(None, needs(300, slots=1))
+
+
+def test_half_the_precision_is_advised_where_only_that_helps() -> None:
+    demand = Demand.of("big", HEADER, "cpu", "auto", "none")
+    enough = estimate_memory(HEADER, "bfloat16", "none", 1024, 4).total_bytes
+    with pytest.raises(ModelError, match=r"Try --dtype bfloat16 --ctx 256 \(needs 2\.4 GB\)\.$"):
+        choose_ctx(demand, None, 4, enough)
+    # Who names a precision wants that one.
+    with pytest.raises(ModelError, match=r"Take a smaller model\.$"):
+        choose_ctx(Demand.of("big", HEADER, "cpu", "float32", "none"), None, 4, enough)
+
+
+def test_a_wish_that_fits_with_fewer_slots_keeps_its_length() -> None:
+    with pytest.raises(ModelError, match=r"Try --ctx 1000 --slots 2 \(needs 4\.4 GB\)\.$"):
+        choose(1000, needs(1000, slots=2), slots=10_000)
 
 
 def test_a_model_that_never_fits_is_told_so() -> None:
