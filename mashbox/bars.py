@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from rich.console import Console as RichConsole
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
 # The others are measured in bytes.
 _COUNTED = frozenset({"compiling", "warm-up"})
@@ -17,7 +20,7 @@ class Bars:
             TextColumn("  {task.description:<10}"),
             BarColumn(),
             TextColumn("{task.fields[amount]}"),
-            TimeElapsedColumn(),
+            _TimeColumn(),
             console=console,
             transient=True,
         )
@@ -36,9 +39,9 @@ class Bars:
             self._progress.remove_task(self._waiting)
             self._waiting = None
         if stage not in self._tasks:
-            self._tasks[stage] = self._progress.add_task(stage, total=total, amount="")
+            self._tasks[stage] = self._progress.add_task(stage, total=None, amount="")
         text = f"{amount(stage, done, bare=True)} / {amount(stage, total)}"
-        # Without a total the bar moves although nothing is counted.
+        # Without a total, as it begins, the bar moves although nothing is counted.
         self._progress.update(
             self._tasks[stage], completed=done, total=total if done else None, amount=text
         )
@@ -46,6 +49,21 @@ class Bars:
     def close(self) -> None:
         """Take all bars off the terminal."""
         self._progress.stop()
+
+
+class _TimeColumn(ProgressColumn):
+    """The time that a stage took so far, or, where bytes come, how fast and how much longer."""
+
+    def render(self, task: Task) -> Text:
+        """Write it for one bar."""
+        left = task.time_remaining
+        if task.description in _COUNTED or task.finished or not (task.speed and left):
+            return Text(_clock(task.finished_time or task.elapsed or 0))
+        return Text(f"{task.speed / 1e6:.0f} MB/s, {_clock(left)} left")
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
 
 
 def amount(stage: str, count: int, bare: bool = False) -> str:

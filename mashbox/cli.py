@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 # Everything heavy is imported where it is used: `mashbox --help` answers at once.
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog="Example: mashbox run\n\nExample: mashbox check",
+)
 
 _RUN_EXAMPLES = """Example: mashbox run smollm2-135m --port 9000
 
@@ -38,7 +42,11 @@ def root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            metavar="",
+            help="Print the version.",
         ),
     ] = False,
 ) -> None:

@@ -105,12 +105,15 @@ CheckedModel = Annotated[
         autocompletion=_model_names,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON array instead of a table.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print a JSON array instead of a table.")
+]
 Host = Annotated[
     str,
     typer.Option(
         help="Address to listen on; one that others can reach needs keys.",
         callback=_check_host,
+        metavar="ADDRESS",
         rich_help_panel="Server",
     ),
 ]
@@ -120,6 +123,7 @@ Port = Annotated[
         help="Port to listen on; 0 takes a free one.",
         min=0,
         max=65535,
+        metavar="PORT",
         rich_help_panel="Server",
     ),
 ]
@@ -128,6 +132,7 @@ ApiKeyFile = Annotated[
     typer.Option(
         help="File with the keys that open the server, one a line, each optionally followed by "
         "a tenant's name. MASHBOX_API_KEY in the environment is a key too.",
+        metavar="FILE",
         rich_help_panel="Server",
     ),
 ]
@@ -143,7 +148,7 @@ AllowedHost = Annotated[
 ]
 Ui = Annotated[
     bool,
-    typer.Option("--ui", help="Serve a chat page at /.", rich_help_panel="Server"),
+    typer.Option("--ui", metavar="", help="Serve a chat page at /.", rich_help_panel="Server"),
 ]
 Drain = Annotated[
     float,
@@ -160,13 +165,18 @@ Ctx = Annotated[
         help="Tokens of one request, prompt and answer together. Default: what fits in "
         "memory, at most the model's maximum.",
         min=16,
+        metavar="TOKENS",
         rich_help_panel="Model",
     ),
 ]
 Slots = Annotated[
     int,
     typer.Option(
-        help="Requests decoded together; others wait.", min=1, max=256, rich_help_panel="Model"
+        help="Requests decoded together; others wait.",
+        min=1,
+        max=256,
+        metavar="N",
+        rich_help_panel="Model",
     ),
 ]
 CacheRam = Annotated[
@@ -175,19 +185,24 @@ CacheRam = Annotated[
         help="MiB of host memory for prompts that no slot holds any more; 0 for none. Default: "
         "2048, at most a quarter of what the model leaves.",
         min=0,
+        metavar="MiB",
         rich_help_panel="Model",
     ),
 ]
 Device = Annotated[
     str,
     typer.Option(
-        help="auto, cpu, cuda, cuda:N or mps.", callback=_check_device, rich_help_panel="Model"
+        help="auto, cpu, cuda, cuda:N or mps.",
+        callback=_check_device,
+        metavar="DEVICE",
+        rich_help_panel="Model",
     ),
 ]
 DtypeOption = Annotated[
     Dtype,
     typer.Option(
         help="Arithmetic of the weights: auto, float32, bfloat16 or float16.",
+        metavar="DTYPE",
         rich_help_panel="Model",
     ),
 ]
@@ -196,6 +211,7 @@ QuantOption = Annotated[
     typer.Option(
         help="Rounding of the weights: none, int8, or auto (int8 where native kernels run, unless "
         "--dtype is given).",
+        metavar="QUANT",
         rich_help_panel="Model",
     ),
 ]
@@ -205,6 +221,7 @@ Threads = Annotated[
         help="Threads of arithmetic on the CPU. Default: one for each physical core.",
         min=1,
         max=1024,
+        metavar="N",
         rich_help_panel="Model",
     ),
 ]
@@ -214,6 +231,7 @@ ToolFormat = Annotated[
         help="How the model writes tool calls, where its chat template does not tell: "
         f"{', '.join(FORMATS)}.",
         callback=_check_tool_format,
+        metavar="FORMAT",
         rich_help_panel="Model",
     ),
 ]
@@ -223,21 +241,31 @@ MockScript = Annotated[
         help="JSON file with the answers of the model mock. Default: a greeting or a call.",
         exists=True,
         dir_okay=False,
+        metavar="FILE",
         rich_help_panel="Model",
     ),
 ]
 LogFormatOption = Annotated[
-    LogFormat, typer.Option(help="How log lines are written: text or json.", rich_help_panel="Logs")
+    LogFormat,
+    typer.Option(
+        help="How log lines are written: text or json.", metavar="FORMAT", rich_help_panel="Logs"
+    ),
 ]
 Verbose = Annotated[
     bool,
     typer.Option(
-        "--verbose", "-v", help="Log polls of health and metrics too.", rich_help_panel="Logs"
+        "--verbose",
+        "-v",
+        metavar="",
+        help="Log polls of health and metrics too.",
+        rich_help_panel="Logs",
     ),
 ]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", help="Log warnings and errors only.", rich_help_panel="Logs"),
+    typer.Option(
+        "--quiet", metavar="", help="Log warnings and errors only.", rich_help_panel="Logs"
+    ),
 ]
 Recording = Annotated[
     typer.FileBinaryRead,
