@@ -137,7 +137,7 @@ def test_a_broken_answer_keeps_its_text_and_says_why(chat: Chat, text: str) -> N
 def test_a_refusal_is_shown_in_the_servers_words(chat: Chat) -> None:
     chat.visit.allow("status of 400")
     chat.send("too long")
-    expect(chat.answers.last.get_by_role("alert")).to_contain_text("131073 tokens")
+    expect(chat.answers.last.get_by_role("alert")).to_contain_text("prompt is too long")
     expect(chat.button("Stop")).to_be_hidden()
 
 
