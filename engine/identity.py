@@ -59,7 +59,11 @@ def hash_components(identity: Identity, config: EngineConfig, ready: Ready) -> N
     try:
         files = [(name, _sha256(path)) for name, path in _weight_files(config.model.path)]
     except OSError as error:
-        return logger.warning("The weights cannot be read for their fingerprint: %s.", error)
+        return logger.warning(
+            "The weights cannot be read for their fingerprint: %s, %s.",
+            error.filename,
+            error.strerror,
+        )
     # Tokenizer and template are hashed as the worker reads them, not as files.
     sha = _digest([files, ready.tokenizer_json, ready.chat_template])
     identity.cache_namespace = _digest([config.model.id, sha, ready.dtype, _CACHE_POLICY])

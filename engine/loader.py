@@ -144,7 +144,10 @@ def converted(path: Path, header: ModelHeader, dtype: str, on_progress: Progress
             _convert(path, target, dtype, total, on_progress)
             _publish(target, folder)
     except OSError as error:
-        raise ModelError(f"{parent} cannot be written: {error.strerror or error}.") from error
+        raise ModelError(
+            f"{parent} cannot be written: {error.strerror or error}. "
+            "Make room there, or set MASHBOX_CACHE_DIR to another folder."
+        ) from error
     return folder
 
 

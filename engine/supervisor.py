@@ -222,7 +222,7 @@ class WorkerSupervisor:
             self._spawn()
         except OSError as error:
             # The machine may have no process, memory or file left now, and some later.
-            logger.error("The model worker could not be started again: %s.", error)
+            logger.error("The model worker could not be started again: %s.", error.strerror)
             self._restart_later()
 
     def _describe(self, returncode: int) -> str:

@@ -49,6 +49,10 @@ class Bars:
     def close(self) -> None:
         """Take all bars off the terminal."""
         self._progress.stop()
+        for task in self._progress.task_ids:
+            self._progress.remove_task(task)
+        self._tasks.clear()
+        self._waiting = None
 
 
 class _TimeColumn(ProgressColumn):

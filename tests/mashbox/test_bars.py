@@ -65,6 +65,15 @@ def test_a_stage_that_has_done_nothing_yet_moves(screen: Screen) -> None:
     assert task.total == 538_000_000
 
 
+def test_bars_that_are_taken_off_do_not_come_back(screen: Screen) -> None:
+    screen.bars.show("download", 1, 1)
+    screen.bars.close()
+    screen.bars.wait("starting")
+    assert [words(line).split()[0] for line in screen.lines()] == ["starting"]
+    screen.bars.close()
+    assert screen.lines() == []
+
+
 def test_what_is_waited_for_gives_way_to_the_first_stage(screen: Screen) -> None:
     screen.bars.wait("starting")
     assert words(screen.lines()[0]).startswith("starting")
