@@ -76,6 +76,10 @@ ANSWERS: list[Json] = [
         "token_delay_ms": 20,
     },
     {
+        "match": {"user": "weather", "after_tool_result": True},
+        "parts": [{"text": "It is warm in Rome."}],
+    },
+    {
         "match": {"user": "weather", "tools": True},
         "parts": [
             {"reasoning": "The tool knows."},

@@ -146,3 +146,25 @@ def test_regenerate_asks_the_same_again_and_keeps_both_answers(chat: Chat) -> No
     expect(chat.answers.last).to_contain_text(re.compile(r"1\s*/\s*2"))
     chat.button("Next version").click()
     expect(chat.answers.last).to_contain_text("Greeting")
+
+
+def test_an_answer_goes_on_while_another_chat_is_open(chat: Chat) -> None:
+    chat.send("endless")
+    expect(chat.answers.last).to_contain_text("on and on")
+    chat.begin_anew()
+    expect(chat.button("Stop")).to_be_hidden()
+    expect(chat.ask("Hello")).to_contain_text(TEXT)
+    chat.title("endless").click()
+    expect(chat.answers.last).to_contain_text("on and on")
+    chat.button("Stop").click()
+    expect(chat.button("Stop")).to_be_hidden()
+
+
+def test_a_chat_shows_in_another_tab(chat: Chat) -> None:
+    other = chat.visit.context.new_page()
+    other.goto(chat.visit.url)
+    chat.ask("Hello")
+    title = other.get_by_role("navigation", name="Chats").get_by_role("button", name="Hello")
+    expect(title).to_be_visible()
+    title.click()
+    expect(other.locator('article[data-role="assistant"]')).to_contain_text(TEXT)

@@ -139,6 +139,7 @@ def test_a_refusal_is_shown_in_the_servers_words(chat: Chat) -> None:
     chat.send("too long")
     expect(chat.answers.last.get_by_role("alert")).to_contain_text("prompt is too long")
     expect(chat.button("Stop")).to_be_hidden()
+    expect(chat.ask("Hello")).to_contain_text(TEXT)
 
 
 def test_a_dead_worker_and_a_dead_server_are_told(open_chat: OpenChat, tmp_path: Path) -> None:
@@ -150,6 +151,7 @@ def test_a_dead_worker_and_a_dead_server_are_told(open_chat: OpenChat, tmp_path:
         chat.send("die")
         expect(chat.answers.last.get_by_role("alert")).to_be_visible()
         server.wait_for_health(status="ok", worker_restarts=1)
+        expect(chat.banner).to_contain_text("was started again")
         expect(chat.ask("Hello")).to_contain_text(TEXT)
         server.stop()
         chat.send("Are you there?")
