@@ -17,7 +17,7 @@ const { metafile, outputFiles } = await build({
 });
 const files = { "vendor.js": outputFiles[0].text, "LICENSES.txt": licenses() };
 const isCheck = process.argv.includes("--check");
-const stale = Object.keys(files).filter((name) => isCheck ? !isFresh(name) : write(name));
+const stale = Object.keys(files).filter((name) => (isCheck ? !isFresh(name) : write(name)));
 if (stale.length) {
   console.error(`Not what web/ makes: ${stale.join(", ")}. Run: npm --prefix web run vendor`);
   process.exit(1);
@@ -32,7 +32,9 @@ function write(name) {
 }
 
 function licenses() {
-  const paths = Object.keys(metafile.inputs).map((path) => path.match(/node_modules\/([^/]+)/)?.[1]);
+  const paths = Object.keys(metafile.inputs).map(
+    (path) => path.match(/node_modules\/([^/]+)/)?.[1],
+  );
   const names = [...new Set(paths.filter(Boolean))].sort();
   return names.map(license).join(`\n\n${"-".repeat(72)}\n\n`);
 }

@@ -114,7 +114,9 @@ export async function importChats(file) {
     const chats = imported(await file.text());
     const kept = chats.filter(saveChat).length;
     const lost = chats.length - kept;
-    const room = lost ? ` The browser has no room for ${lost} more; they are lost with this page.` : "";
+    const room = lost
+      ? ` The browser has no room for ${lost} more; they are lost with this page.`
+      : "";
     set({
       chats: latestFirst([...state.chats, ...chats]),
       notice: { text: `${chats.length} ${chats.length === 1 ? "chat" : "chats"} imported.${room}` },

@@ -21,8 +21,17 @@ function App() {
   const run = state.runs.get(current);
   document.title = chat ? `${chat.title} · mashbox` : "mashbox";
   return html`<div class=${state.sidebar ? "page with-sidebar" : "page"}>
-    ${state.sidebar && html`<${Sidebar} ...${state} />
-      <button type="button" class="shade" aria-label="Close chats" tabindex="-1" onClick=${() => set({ sidebar: false })} />`}
+    ${
+      state.sidebar &&
+      html`<${Sidebar} ...${state} />
+        <button
+          type="button"
+          class="shade"
+          aria-label="Close chats"
+          tabindex="-1"
+          onClick=${() => set({ sidebar: false })}
+        />`
+    }
     <main>
       <${Header} chat=${chat} model=${server.model} />
       <${Banner} server=${server} notice=${state.notice} />
@@ -36,8 +45,11 @@ function App() {
 
 function Header({ chat, model }) {
   return html`<header>
-    ${!state.sidebar && html`<${IconButton} icon="menu" label="Show chats" onClick=${() => set({ sidebar: true })} />
-      <${IconButton} icon="plus" label="New chat" onClick=${() => open(null)} />`}
+    ${
+      !state.sidebar &&
+      html`<${IconButton} icon="menu" label="Show chats" onClick=${() => set({ sidebar: true })} />
+        <${IconButton} icon="plus" label="New chat" onClick=${() => open(null)} />`
+    }
     <h1 class="chat-title">${chat?.title ?? "New chat"}</h1>
     <span class="model">${model?.id ?? ""}</span>
     <${IconButton} icon="settings" label="Settings" onClick=${() => set({ settingsOpen: true })} />

@@ -8,7 +8,9 @@
 const TITLE_LENGTH = 48;
 
 export const newId = () =>
-  Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
+  Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) =>
+    b.toString(16).padStart(2, "0"),
+  ).join("");
 
 export function newChat(text) {
   const now = Date.now();

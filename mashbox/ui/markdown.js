@@ -15,7 +15,18 @@ const LINK = /^(https?:|mailto:)/i;
 
 const PURIFY = {
   USE_PROFILES: { html: true },
-  FORBID_TAGS: ["style", "form", "img", "svg", "math", "input", "textarea", "select", "video", "audio"],
+  FORBID_TAGS: [
+    "style",
+    "form",
+    "img",
+    "svg",
+    "math",
+    "input",
+    "textarea",
+    "select",
+    "video",
+    "audio",
+  ],
   FORBID_ATTR: ["style", "id", "name"],
   ADD_ATTR: ["target"],
 };
@@ -35,7 +46,8 @@ marked.use({
     table(token) {
       const row = (cells) => `<tr>${cells.map((cell) => this.tablecell(cell)).join("")}</tr>`;
       const body = token.rows.map(row).join("");
-      return `<div class="table" tabindex="0"><table><thead>${row(token.header)}</thead><tbody>${body}</tbody></table></div>`;
+      const table = `<thead>${row(token.header)}</thead><tbody>${body}</tbody>`;
+      return `<div class="table" tabindex="0"><table>${table}</table></div>`;
     },
   },
 });
@@ -76,7 +88,10 @@ export class Blocks {
     }
     const rest = text.slice(this.#frozenText.length);
     const tokens = marked.lexer(rest);
-    const blocks = [...this.#frozen, ...tokens.filter(({ type }) => type !== "space" && type !== "def")];
+    const blocks = [
+      ...this.#frozen,
+      ...tokens.filter(({ type }) => type !== "space" && type !== "def"),
+    ];
     if (rest.length > FREEZE_LENGTH) this.#freeze(tokens.slice(0, -2));
     return blocks;
   }

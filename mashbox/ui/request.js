@@ -12,7 +12,8 @@ export function requestBody(settings, messages) {
   for (const name of SAMPLING) {
     if (Number.isFinite(settings[name])) body[name] = settings[name];
   }
-  if (settings.thinking) body.chat_template_kwargs = { enable_thinking: settings.thinking === "on" };
+  if (settings.thinking)
+    body.chat_template_kwargs = { enable_thinking: settings.thinking === "on" };
   const tools = readTools(settings.tools ?? "");
   if (tools.length) body.tools = tools;
   return body;

@@ -54,13 +54,11 @@ export function putChat(chat) {
   set({ chats: latestFirst([chat, ...state.chats.filter((other) => other.id !== chat.id)]) });
 }
 
+const NO_ROOM =
+  "The browser has no room left: new messages are lost when you leave the page. " +
+  "Export chats, then delete some.";
+
 /** Have the browser keep a chat, and say so when it cannot. */
 export function keepChat(chat) {
-  if (!saveChat(chat)) {
-    set({
-      notice: {
-        text: "The browser has no room left: new messages are lost when you leave the page. Export chats, then delete some.",
-      },
-    });
-  }
+  if (!saveChat(chat)) set({ notice: { text: NO_ROOM } });
 }

@@ -10,7 +10,12 @@ const FORMAT = "mashbox-chats";
 /** All chats, the latest first; entries that are none are passed over. */
 export function loadChats() {
   const keys = Object.keys(localStorage).filter((key) => key.startsWith(CHAT));
-  return latestFirst(keys.map((key) => parse(localStorage.getItem(key))).map(readChat).filter(Boolean));
+  return latestFirst(
+    keys
+      .map((key) => parse(localStorage.getItem(key)))
+      .map(readChat)
+      .filter(Boolean),
+  );
 }
 
 export const latestFirst = (chats) => chats.sort((a, b) => b.updated - a.updated);
@@ -67,7 +72,8 @@ export function imported(text) {
     throw new Error("This file holds no exported chats. Choose one that Export has written.");
   }
   const chats = file.chats.map(readChat);
-  if (chats.includes(null)) throw new Error("A chat in this file is damaged; nothing was imported.");
+  if (chats.includes(null))
+    throw new Error("A chat in this file is damaged; nothing was imported.");
   return chats.map((chat) => ({ ...chat, id: newId() }));
 }
 
@@ -81,7 +87,14 @@ function readChat(value) {
   }
   const leaf = hasBranch(nodes, value.leaf) ? value.leaf : null;
   const { id, title, created, updated } = value;
-  return { id, title: text(title), created: number(created), updated: number(updated), leaf, nodes };
+  return {
+    id,
+    title: text(title),
+    created: number(created),
+    updated: number(updated),
+    leaf,
+    nodes,
+  };
 }
 
 function readNode(id, node) {
@@ -102,7 +115,8 @@ function readNode(id, node) {
 }
 
 const TIMINGS = ["predicted_n", "predicted_per_second", "cache_n", "queue_ms", "prompt_ms"];
-const readTimings = (timings) => Object.fromEntries(TIMINGS.map((name) => [name, number(timings[name])]));
+const readTimings = (timings) =>
+  Object.fromEntries(TIMINGS.map((name) => [name, number(timings[name])]));
 
 /** Whether a leaf leads up to a first message: in a file it may lead nowhere, or round and round. */
 function hasBranch(nodes, leaf) {

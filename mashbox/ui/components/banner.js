@@ -14,11 +14,21 @@ const TEXTS = {
 export function Banner({ server, notice }) {
   const text = TEXTS[server.status]?.(server);
   return html`<div>
-    <div role="status">${text && html`<p class="banner ${server.status}">${text}</p>`}
-      ${notice && html`<div class="banner notice"><span>${notice.text}</span>
-        ${notice.action && html`<button type="button" class="button" onClick=${notice.act}>${notice.action}</button>`}
-        <${IconButton} icon="close" label="Dismiss" onClick=${() => set({ notice: null })} />
-      </div>`}
+    <div role="status">
+      ${text && html`<p class="banner ${server.status}">${text}</p>`}
+      ${
+        notice &&
+        html`<div class="banner notice">
+          <span>${notice.text}</span>
+          ${
+            notice.action &&
+            html`<button type="button" class="button" onClick=${notice.act}>
+              ${notice.action}
+            </button>`
+          }
+          <${IconButton} icon="close" label="Dismiss" onClick=${() => set({ notice: null })} />
+        </div>`
+      }
     </div>
     ${server.status === "key" && html`<${KeyForm} refused=${server.refusedKey} />`}
   </div>`;
@@ -33,8 +43,16 @@ function KeyForm({ refused }) {
     if (key.trim()) giveKey(key.trim());
   };
   return html`<form class="banner key-form" onSubmit=${use}>
-    <label>${refused ? "The server does not know this key. Give another one." : "This server asks for a key."}
-      <input type="password" aria-label="API key" autocomplete="off" ref=${field} value=${key} onInput=${(event) => setKey(event.target.value)} />
+    <label
+      >${refused ? "The server does not know this key. Give another one." : "This server asks for a key."}
+      <input
+        type="password"
+        aria-label="API key"
+        autocomplete="off"
+        ref=${field}
+        value=${key}
+        onInput=${(event) => setKey(event.target.value)}
+      />
     </label>
     <button type="submit" class="button primary" disabled=${!key.trim()}>Use key</button>
   </form>`;

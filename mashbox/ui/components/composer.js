@@ -27,11 +27,36 @@ export function Composer({ chatId, running, editing }) {
   };
   return html`<form class="composer column" onSubmit=${send}>
     <div class="composer-box">
-      <textarea ref=${area} rows="1" aria-label="Message" placeholder="Write a message" value=${text}
-        onInput=${(event) => setText(event.target.value)} onKeyDown=${keys} />
-      ${running
-        ? html`<button type="button" class="round" aria-label="Stop" title="Stop (Esc)" onClick=${stopHere}><${Icon} name="stop" /></button>`
-        : html`<button type="submit" class="round" aria-label="Send" title="Send (Enter)" disabled=${!text.trim()}><${Icon} name="send" /></button>`}
+      <textarea
+        ref=${area}
+        rows="1"
+        aria-label="Message"
+        placeholder="Write a message"
+        value=${text}
+        onInput=${(event) => setText(event.target.value)}
+        onKeyDown=${keys}
+      />
+      ${
+        running
+          ? html`<button
+              type="button"
+              class="round"
+              aria-label="Stop"
+              title="Stop (Esc)"
+              onClick=${stopHere}
+            >
+              <${Icon} name="stop" />
+            </button>`
+          : html`<button
+              type="submit"
+              class="round"
+              aria-label="Send"
+              title="Send (Enter)"
+              disabled=${!text.trim()}
+            >
+              <${Icon} name="send" />
+            </button>`
+      }
     </div>
     <p class="hint">Models make mistakes. Chats stay in this browser.</p>
   </form>`;

@@ -22,19 +22,39 @@ export function Conversation({ chat, editing, run, model }) {
     busy: Boolean(run),
   });
   return html`<div class="scroller" ref=${scroller} onScroll=${onScroll} tabindex="0">
-      <div class="column log" role="log" aria-label="Conversation" aria-live="off" aria-busy=${Boolean(run)} onClick=${copyCode}>
+      <div
+        class="column log"
+        role="log"
+        aria-label="Conversation"
+        aria-live="off"
+        aria-busy=${Boolean(run)}
+        onClick=${copyCode}
+      >
         ${messages.map((node) => html`<${Message} key=${node.id} ...${shown(node)} />`)}
       </div>
       ${!messages.length && html`<${Welcome} model=${model} />`}
     </div>
-    ${!stuck && html`<div class="jump"><button type="button" aria-label="Jump to latest" title="Jump to latest" onClick=${jump}><${Icon} name="down" /></button></div>`}`;
+    ${
+      !stuck &&
+      html`<div class="jump">
+        <button type="button" aria-label="Jump to latest" title="Jump to latest" onClick=${jump}>
+          <${Icon} name="down" />
+        </button>
+      </div>`
+    }`;
 }
 
 function Welcome({ model }) {
+  const tokens = model?.max_model_len.toLocaleString("en");
   return html`<div class="welcome">
     <h2>What shall we talk about?</h2>
-    <p>${model ? html`<strong>${model.id}</strong> runs on this server, with room for ${model.max_model_len.toLocaleString("en")} tokens.` : " "}</p>
-    <p class="keys"><kbd>Enter</kbd> send <kbd>Shift Enter</kbd> new line <kbd>Esc</kbd> stop <kbd>Ctrl K</kbd> search</p>
+    <p>
+      ${model && html`<strong>${model.id}</strong> runs on this server, with room for ${tokens} tokens.`}
+    </p>
+    <p class="keys">
+      <kbd>Enter</kbd> send <kbd>Shift Enter</kbd> new line <kbd>Esc</kbd> stop
+      <kbd>Ctrl K</kbd> search
+    </p>
   </div>`;
 }
 

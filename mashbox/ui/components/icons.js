@@ -8,7 +8,8 @@ const PATHS = {
   search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14M20 20l-4-4",
   send: "M12 19V5M6 11l6-6 6 6",
   stop: "M7 7h10v10H7z",
-  settings: "M4 7h8M18 7h2M4 17h2M12 17h8M12 7a3 3 0 1 0 6 0 3 3 0 1 0-6 0M6 17a3 3 0 1 0 6 0 3 3 0 1 0-6 0",
+  settings:
+    "M4 7h8M18 7h2M4 17h2M12 17h8M12 7a3 3 0 1 0 6 0 3 3 0 1 0-6 0M6 17a3 3 0 1 0 6 0 3 3 0 1 0-6 0",
   copy: "M9 9h11v11H9zM15 9V4H4v11h5",
   again: "M20 11a8 8 0 1 0-.7 4.5M20 5v6h-6",
   edit: "M4 20l1-4L16 5l3 3L8 19zM14 7l3 3",
@@ -24,12 +25,20 @@ const PATHS = {
 };
 
 export function Icon({ name }) {
-  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
+  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">
+    <path d=${PATHS[name]} />
+  </svg>`;
 }
 
 /** A button that shows an icon and is called `label`. */
 export function IconButton({ icon, label, ...rest }) {
-  return html`<button type="button" class="icon-button" aria-label=${label} title=${label} ...${rest}>
+  return html`<button
+    type="button"
+    class="icon-button"
+    aria-label=${label}
+    title=${label}
+    ...${rest}
+  >
     <${Icon} name=${icon} />
   </button>`;
 }

@@ -20,7 +20,8 @@ export const Message = memo(({ node, place, count, isLast, editing, run, busy })
   const label = isUser ? "You" : "Assistant";
   return html`<article class="message ${node.role}" data-role=${node.role} aria-label=${label}>
     ${editing && html`<${Editor} node=${node} />`}
-    ${!editing && (isUser ? html`<${Said} text=${node.content} />` : html`<${Answer} node=${node} run=${run} />`)}
+    ${!editing && isUser && html`<${Said} text=${node.content} />`}
+    ${!editing && !isUser && html`<${Answer} node=${node} run=${run} />`}
     ${isLast && !busy && node.calls.length > 0 && html`<${Results} node=${node} />`}
     ${!editing && !run && html`<${Actions} node=${node} place=${place} count=${count} busy=${busy} />`}
   </article>`;
@@ -44,10 +45,22 @@ function Actions({ node, place, count, busy }) {
   return html`<div class="actions">
     ${count > 1 && html`<${Versions} node=${node} place=${place} count=${count} busy=${busy} />`}
     <${CopyButton} icon="copy" label="Copy message" text=${() => node.content} />
-    ${node.role === "user"
-      ? html`<${IconButton} icon="edit" label="Edit message" disabled=${busy} onClick=${() => set({ editing: node.id })} />`
-      : html`<${IconButton} icon="again" label="Regenerate" disabled=${busy} onClick=${() => regenerate(node)} />
-          <${CopyButton} icon="terminal" label="Copy as curl" text=${() => curlOf(node)} />`}
+    ${
+      node.role === "user"
+        ? html`<${IconButton}
+            icon="edit"
+            label="Edit message"
+            disabled=${busy}
+            onClick=${() => set({ editing: node.id })}
+          />`
+        : html`<${IconButton}
+              icon="again"
+              label="Regenerate"
+              disabled=${busy}
+              onClick=${() => regenerate(node)}
+            />
+            <${CopyButton} icon="terminal" label="Copy as curl" text=${() => curlOf(node)} />`
+    }
   </div>`;
 }
 
@@ -68,9 +81,19 @@ function CopyButton({ icon, label, text }) {
 function Versions({ node, place, count, busy }) {
   const go = (step) => switchTo(versionsIn(currentChat())(node)[place + step].id);
   return html`<span class="versions">
-    <${IconButton} icon="left" label="Previous version" disabled=${busy || place === 0} onClick=${() => go(-1)} />
+    <${IconButton}
+      icon="left"
+      label="Previous version"
+      disabled=${busy || place === 0}
+      onClick=${() => go(-1)}
+    />
     <span>${place + 1}/${count}</span>
-    <${IconButton} icon="right" label="Next version" disabled=${busy || place === count - 1} onClick=${() => go(1)} />
+    <${IconButton}
+      icon="right"
+      label="Next version"
+      disabled=${busy || place === count - 1}
+      onClick=${() => go(1)}
+    />
   </span>`;
 }
 
@@ -91,8 +114,14 @@ function Editor({ node }) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
   };
   return html`<form class="editor" onSubmit=${save}>
-    <textarea aria-label="Edit message" ref=${area} rows=${Math.min(12, text.split("\n").length + 1)} value=${text}
-      onInput=${(event) => setText(event.target.value)} onKeyDown=${keys} />
+    <textarea
+      aria-label="Edit message"
+      ref=${area}
+      rows=${Math.min(12, text.split("\n").length + 1)}
+      value=${text}
+      onInput=${(event) => setText(event.target.value)}
+      onKeyDown=${keys}
+    />
     <div class="editor-buttons">
       <button type="button" class="button" onClick=${cancel}>Cancel</button>
       <button type="submit" class="button primary" disabled=${!text.trim()}>Save and send</button>

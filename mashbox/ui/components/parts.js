@@ -17,7 +17,9 @@ export function Thinking({ node, running }) {
     setChosen(!open);
   };
   return html`<details class="part" data-part="thinking" ref=${details}>
-    <summary onClick=${choose}>${thinks ? "Thinking…" : `Thought for ${seconds(node.thoughtMs)} s`}</summary>
+    <summary onClick=${choose}>
+      ${thinks ? "Thinking…" : `Thought for ${seconds(node.thoughtMs)} s`}
+    </summary>
     ${open && html`<div class="part-body thought"><${Markdown} text=${node.reasoning} /></div>`}
   </details>`;
 }

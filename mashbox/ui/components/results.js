@@ -10,9 +10,19 @@ export function Results({ node }) {
     giveResults(node, results);
   };
   return html`<form class="editor" onSubmit=${send}>
-    ${node.calls.map(({ name }, index) => html`<label class="field">Result of ${name}
-      <textarea rows="2" value=${results[index]} onInput=${(event) => setResults(results.with(index, event.target.value))} />
-    </label>`)}
-    <div class="editor-buttons"><button type="submit" class="button" disabled=${!results.every(Boolean)}>Give results</button></div>
+    ${node.calls.map(
+      ({ name }, index) =>
+        html`<label class="field"
+          >Result of ${name}
+          <textarea
+            rows="2"
+            value=${results[index]}
+            onInput=${(event) => setResults(results.with(index, event.target.value))}
+          />
+        </label>`,
+    )}
+    <div class="editor-buttons">
+      <button type="submit" class="button" disabled=${!results.every(Boolean)}>Give results</button>
+    </div>
   </form>`;
 }

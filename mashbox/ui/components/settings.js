@@ -42,30 +42,71 @@ export function Settings({ settings, isOpen }) {
     setResets(resets + 1);
   };
   const closeOutside = (event) => event.target === dialog.current && close();
-  return html`<dialog class="settings" aria-label="Settings" ref=${dialog} onClose=${close} onClick=${closeOutside}>
-    ${isOpen && html`<div class="settings-body">
-      <div class="settings-head"><h2>Settings</h2><${IconButton} icon="close" label="Close settings" onClick=${close} /></div>
-      <label class="field">System prompt
-        <textarea rows="4" value=${settings.system ?? ""} onInput=${(event) => change("system", event.target.value)} /></label>
-      <div class="grid" key=${resets}>${SAMPLING.map((name) => html`<${NumberField} name=${name} value=${settings[name]} />`)}</div>
-      <label class="field">Thinking
-        <select value=${settings.thinking ?? ""} onChange=${(event) => change("thinking", event.target.value)}>
-          <option value="">As the model has it</option><option value="on">On</option><option value="off">Off</option>
-        </select></label>
-      <${ToolsField} text=${settings.tools ?? ""} />
-      <p class="note">Empty fields leave the choice to the server. Settings hold for all chats, from the next answer on.</p>
-      <button type="button" class="button" onClick=${clear}>Reset</button>
-    </div>`}
+  return html`<dialog
+    class="settings"
+    aria-label="Settings"
+    ref=${dialog}
+    onClose=${close}
+    onClick=${closeOutside}
+  >
+    ${
+      isOpen &&
+      html`<div class="settings-body">
+        <div class="settings-head">
+          <h2>Settings</h2>
+          <${IconButton} icon="close" label="Close settings" onClick=${close} />
+        </div>
+        <label class="field"
+          >System prompt
+          <textarea
+            rows="4"
+            value=${settings.system ?? ""}
+            onInput=${(event) => change("system", event.target.value)}
+          />
+        </label>
+        <div class="grid" key=${resets}>
+          ${SAMPLING.map((name) => html`<${NumberField} name=${name} value=${settings[name]} />`)}
+        </div>
+        <label class="field"
+          >Thinking
+          <select
+            value=${settings.thinking ?? ""}
+            onChange=${(event) => change("thinking", event.target.value)}
+          >
+            <option value="">As the model has it</option>
+            <option value="on">On</option>
+            <option value="off">Off</option>
+          </select></label
+        >
+        <${ToolsField} text=${settings.tools ?? ""} />
+        <p class="note">
+          Empty fields leave the choice to the server. Settings hold for all chats, from the next
+          answer on.
+        </p>
+        <button type="button" class="button" onClick=${clear}>Reset</button>
+      </div>`
+    }
   </dialog>`;
 }
 
 /** Tools as the API has them, for trying out what a model makes of them. */
 function ToolsField({ text }) {
   const fault = faultOf(text);
-  return html`<div class="field"><label for="tools">Tools (JSON)</label>
-    <textarea id="tools" aria-describedby="tools-fault" rows="4" spellcheck="false" class="mono" placeholder=${EXAMPLE} value=${text} aria-invalid=${Boolean(fault)}
-      onInput=${(event) => change("tools", event.target.value)} />
-    <span class="fault" id="tools-fault">${fault}</span></div>`;
+  return html`<div class="field">
+    <label for="tools">Tools (JSON)</label>
+    <textarea
+      id="tools"
+      aria-describedby="tools-fault"
+      rows="4"
+      spellcheck="false"
+      class="mono"
+      placeholder=${EXAMPLE}
+      value=${text}
+      aria-invalid=${Boolean(fault)}
+      onInput=${(event) => change("tools", event.target.value)}
+    />
+    <span class="fault" id="tools-fault">${fault}</span>
+  </div>`;
 }
 
 function faultOf(text) {
@@ -84,6 +125,13 @@ function NumberField({ name, value }) {
     const isNumber = target.value !== "" && target.validity.valid;
     change(name, isNumber ? target.valueAsNumber : undefined);
   };
-  return html`<label class="field">${label}
-    <input type="number" ...${limits} placeholder=${normal} defaultValue=${value ?? ""} onInput=${input} /></label>`;
+  return html`<label class="field"
+    >${label}
+    <input
+      type="number"
+      ...${limits}
+      placeholder=${normal}
+      defaultValue=${value ?? ""}
+      onInput=${input}
+  /></label>`;
 }

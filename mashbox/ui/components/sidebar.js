@@ -8,18 +8,44 @@ import { Icon, IconButton } from "./icons.js";
 
 export function Sidebar({ chats, current, search, runs }) {
   const found = search.trim() ? chats.filter((chat) => matches(chat, search)) : chats;
+  const none = search.trim() ? "No chat has these words." : "Chats will be listed here.";
+  const item = (chat) =>
+    html`<${Item}
+      key=${chat.id}
+      chat=${chat}
+      isOpen=${chat.id === current}
+      running=${runs.has(chat.id)}
+    />`;
   return html`<aside class="sidebar" aria-label="Chats and search">
     <div class="sidebar-head">
       <span class="brand">mashbox</span>
       <${IconButton} icon="menu" label="Hide chats" onClick=${() => set({ sidebar: false })} />
     </div>
-    <button type="button" class="button new-chat" title="New chat (Ctrl+Shift+O)" onClick=${() => open(null)}><${Icon} name="plus" />New chat</button>
-    <div class="search"><${Icon} name="search" /><input id="search" type="text" aria-label="Search chats" placeholder="Search" autocomplete="off" value=${search}
-      onInput=${(event) => set({ search: event.target.value })}
-      onKeyDown=${(event) => event.key === "Escape" && set({ search: "" })} /></div>
+    <button
+      type="button"
+      class="button new-chat"
+      title="New chat (Ctrl+Shift+O)"
+      onClick=${() => open(null)}
+    >
+      <${Icon} name="plus" />New chat
+    </button>
+    <div class="search">
+      <${Icon} name="search" /><input
+        id="search"
+        type="text"
+        aria-label="Search chats"
+        placeholder="Search"
+        autocomplete="off"
+        value=${search}
+        onInput=${(event) => set({ search: event.target.value })}
+        onKeyDown=${(event) => event.key === "Escape" && set({ search: "" })}
+      />
+    </div>
     <nav aria-label="Chats">
-      <ul>${found.map((chat) => html`<${Item} key=${chat.id} chat=${chat} isOpen=${chat.id === current} running=${runs.has(chat.id)} />`)}</ul>
-      ${!found.length && html`<p class="none">${search.trim() ? "No chat has these words." : "Chats will be listed here."}</p>`}
+      <ul>
+        ${found.map(item)}
+      </ul>
+      ${!found.length && html`<p class="none">${none}</p>`}
     </nav>
     <${Files} any=${chats.length > 0} />
   </aside>`;
@@ -29,7 +55,14 @@ function Item({ chat, isOpen, running }) {
   const [naming, setNaming] = useState(false);
   if (naming) return html`<li><${TitleField} chat=${chat} close=${() => setNaming(false)} /></li>`;
   return html`<li class=${isOpen ? "open" : ""}>
-    <button type="button" class="title" aria-current=${isOpen ? "page" : null} onClick=${() => open(chat.id)}>${chat.title}</button>
+    <button
+      type="button"
+      class="title"
+      aria-current=${isOpen ? "page" : null}
+      onClick=${() => open(chat.id)}
+    >
+      ${chat.title}
+    </button>
     ${running && html`<span class="running" title="An answer is on its way" />`}
     <span class="item-actions">
       <${IconButton} icon="edit" label="Rename chat" onClick=${() => setNaming(true)} />
@@ -49,7 +82,15 @@ function TitleField({ chat, close }) {
     if (event.key === "Escape") event.target.value = "";
     if (event.key === "Enter" || event.key === "Escape") event.target.blur();
   };
-  return html`<input class="title-field" type="text" aria-label="Chat title" ref=${field} defaultValue=${chat.title} onKeyDown=${keys} onBlur=${save} />`;
+  return html`<input
+    class="title-field"
+    type="text"
+    aria-label="Chat title"
+    ref=${field}
+    defaultValue=${chat.title}
+    onKeyDown=${keys}
+    onBlur=${save}
+  />`;
 }
 
 function Files({ any }) {
@@ -59,8 +100,12 @@ function Files({ any }) {
     target.value = "";
   };
   return html`<div class="files">
-    <button type="button" class="button quiet" onClick=${() => field.current.click()}><${Icon} name="upload" />Import</button>
-    <button type="button" class="button quiet" disabled=${!any} onClick=${exportChats}><${Icon} name="download" />Export</button>
+    <button type="button" class="button quiet" onClick=${() => field.current.click()}>
+      <${Icon} name="upload" />Import
+    </button>
+    <button type="button" class="button quiet" disabled=${!any} onClick=${exportChats}>
+      <${Icon} name="download" />Export
+    </button>
     <input type="file" hidden accept="application/json,.json" ref=${field} onChange=${choose} />
   </div>`;
 }
