@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Locator, Page, Route, expect
@@ -86,3 +88,17 @@ class Chat:
             route.continue_(post_data=body)
 
         self.page.route(COMPLETIONS, add)
+
+    def exported(self) -> Any:
+        """What the page exports, read from the file."""
+        with self.page.expect_download() as download:
+            self.button("Export").click()
+        return json.loads(Path(download.value.path()).read_text("utf-8"))
+
+    def import_file(self, text: str) -> None:
+        """Give the page a file with chats."""
+        with self.page.expect_file_chooser() as chooser:
+            self.button("Import").click()
+        chooser.value.set_files(
+            {"name": "chats.json", "mimeType": "application/json", "buffer": text.encode()}
+        )

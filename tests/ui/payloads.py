@@ -1,8 +1,6 @@
-"""What a hostile model, tool or file may say; RAN is called by whatever runs."""
+"""What a hostile model, tool or file may say; what runs opens a dialog, a fault of the visit."""
 
 from __future__ import annotations
-
-RAN = "alert(1)"
 
 PAYLOADS = [
     "<script>alert(1)</script>",

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.scripts import TEXT
 from tests.e2e.server import Server
+from tests.ui.axe import faults
 from tests.ui.chat import Chat
 from tests.ui.conftest import OpenChat
 
 pytestmark = pytest.mark.ui
-
-AXE = Path(__file__).parents[1] / "node" / "node_modules" / "axe-core" / "axe.min.js"
-RUN = """async () => (await axe.run(document)).violations
-  .filter((fault) => ["serious", "critical"].includes(fault.impact))
-  .flatMap(({ id, nodes }) => nodes.map((n) => [id, n.html.slice(0, 160), n.failureSummary]))"""
-
-
-def faults(chat: Chat) -> list[list[str]]:
-    """What axe-core takes to be serious or critical."""
-    if not chat.page.evaluate("'axe' in window"):
-        chat.page.evaluate(AXE.read_text("utf-8") + ";undefined")
-    found: list[list[str]] = chat.page.evaluate(RUN)
-    return found
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -60,6 +46,21 @@ def test_axe_finds_nothing_serious_while_an_answer_comes_or_fails(
     chat.button("Stop").click()
     chat.send('Busy.\n#!mock {"refuse": {"kind": "rate_limit", "retry_after": 60}}')
     expect(chat.banner).to_contain_text("The queue is full")
+    assert faults(chat) == []
+
+
+def test_axe_finds_nothing_serious_on_a_phone_or_in_editing(
+    open_chat: OpenChat, server: Server
+) -> None:
+    chat = open_chat(server.url, viewport={"width": 360, "height": 740})
+    chat.page.goto(server.url)
+    chat.ask("Hello")
+    chat.button("Edit message").click()
+    expect(chat.box("Edit message")).to_be_focused()
+    assert faults(chat) == []
+    chat.button("Show chats").click()
+    chat.button("Rename chat").click()
+    expect(chat.box("Chat title")).to_be_focused()
     assert faults(chat) == []
 
 

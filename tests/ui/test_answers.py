@@ -55,7 +55,7 @@ def test_stop_frees_the_slot_and_keeps_the_text(chat: Chat, server: Server) -> N
     assert running(server) == 1
     chat.button("Stop").click()
     expect(chat.button("Stop")).to_be_hidden()
-    server.wait_for_health(live_rows=0)
+    server.wait_for_health(10, live_rows=0)
     assert running(server) == 0
     expect(chat.answers.last).to_contain_text("on and on on")
     expect(chat.ask("And now?")).to_contain_text(TEXT)

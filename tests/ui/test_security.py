@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,28 +76,13 @@ def replaced(value: Any, old: str, new: str) -> Any:
     return new if value == old else value
 
 
-def exported(chat: Chat) -> Any:
-    """What the page exports."""
-    with chat.page.expect_download() as download:
-        chat.button("Export").click()
-    return json.loads(Path(download.value.path()).read_text("utf-8"))
-
-
-def import_file(chat: Chat, text: str) -> None:
-    """Give the page a file."""
-    with chat.page.expect_file_chooser() as chooser:
-        chat.button("Import").click()
-    file: Any = {"name": "chats.json", "mimeType": "application/json", "buffer": text.encode()}
-    chooser.value.set_files(file)
-
-
 def test_imported_chats_stay_text(chat: Chat) -> None:
     chat.ask("Compare the planets")
-    chats = exported(chat)
+    chats = chat.exported()
     wicked = json.dumps(chats)
     for old in {text for text in strings(chats) if len(text) > 15}:
         wicked = json.dumps(replaced(json.loads(wicked), old, "\n\n".join(PAYLOADS)))
-    import_file(chat, wicked)
+    chat.import_file(wicked)
     for title in chat.title("<script>").all():
         title.click()
         assert_harmless(chat.page)

@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 
 from tests.e2e.scripts import TEXT
 from tests.ui.chat import Chat
-from tests.ui.test_security import exported, import_file
 
 pytestmark = pytest.mark.ui
 
@@ -96,21 +95,21 @@ def test_exported_chats_come_back_in_another_browser(chat: Chat) -> None:
     chat.begin_anew()
     chat.ask("Hello")
     log = chat.log.inner_text()
-    chats = exported(chat)
+    chats = chat.exported()
     chat.page.evaluate("localStorage.clear()")
     chat.page.reload()
     expect(chat.title("Hello")).to_have_count(0)
-    import_file(chat, json.dumps(chats))
+    chat.import_file(json.dumps(chats))
     chat.title("Hello").click()
     expect(chat.answers).to_contain_text([TEXT])
     assert chat.log.inner_text() == log
     expect(chat.title("Compare the planets")).to_be_visible()
-    assert told(exported(chat)) == told(chats)
+    assert told(chat.exported()) == told(chats)
 
 
 def test_an_import_overwrites_nothing(chat: Chat) -> None:
     chat.ask("Hello")
-    import_file(chat, json.dumps(exported(chat)))
+    chat.import_file(json.dumps(chat.exported()))
     expect(chat.title("Hello")).to_have_count(2)
 
 
@@ -124,7 +123,7 @@ def test_wrong_files_are_refused_in_words(chat: Chat) -> None:
     for text, words in [(t, "no exported chats") for t in NO_EXPORTS] + [
         (t, "is damaged; nothing was imported") for t in damaged
     ]:
-        import_file(chat, text)
+        chat.import_file(text)
         expect(chat.banner).to_contain_text(words)
         chat.button("Dismiss").click()
         expect(chat.banner).to_be_empty()
@@ -143,11 +142,11 @@ def spoilt(value: Any, text: str) -> Any:
 
 def test_a_chat_with_fields_of_the_wrong_type_breaks_nothing(chat: Chat) -> None:
     chat.ask("Hello")
-    chats = exported(chat)
+    chats = chat.exported()
     chats["chats"] = spoilt(chats["chats"], "what?")
     for node in chats["chats"][0]["nodes"].values():
         node["calls"] = [None, 1, {"id": 1, "name": [], "arguments": {}}]
-    import_file(chat, json.dumps(chats))
+    chat.import_file(json.dumps(chats))
     expect(chat.title("Hello")).to_have_count(2)
     chat.page.reload()
     expect(chat.title("Hello")).to_have_count(2)

@@ -12,6 +12,7 @@ from playwright.sync_api import Route, expect
 
 from tests.e2e.scripts import TEXT, scripted
 from tests.e2e.server import Server
+from tests.ui.axe import faults
 from tests.ui.chat import Chat
 from tests.ui.conftest import OpenChat
 
@@ -79,6 +80,8 @@ def test_a_locked_server_asks_for_the_key(open_chat: OpenChat, locked_server: Se
     chat = open_chat(locked_server.url)
     chat.visit.allow("status of 401")
     chat.page.goto(locked_server.url)
+    expect(chat.key).to_be_visible()
+    assert faults(chat) == []
     chat.key.fill("a-wrong-key-of-sixteen-characters")
     chat.button("Use key").click()
     expect(chat.page.get_by_text("does not know this key")).to_be_visible()

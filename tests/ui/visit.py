@@ -35,7 +35,7 @@ class Visit:
         self.page.set_default_timeout(15_000)
 
     def allow(self, pattern: str) -> None:
-        """Take console messages that contain this as the browser's own report of a refusal."""
+        """Take console messages that match this as the browser's own report of a refusal."""
         self._allowed.append(pattern)
 
     def screenshot(self, name: str) -> None:
