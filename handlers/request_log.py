@@ -25,6 +25,7 @@ _PATH_LENGTH = 200
 _CLIENT_LEFT = 499
 _POLLS = frozenset({"/", "/health", "/v1/health", "/metrics"})
 _POLL_ANSWERS = (200, 503)
+_PAGE_FILES = "/ui/"
 
 
 class LoggedAnswer(Protocol):
@@ -202,13 +203,15 @@ def _log(scope: Scope, record: RequestRecord, wire: _Watched, seconds: float) ->
     if not wire.complete and wire.status != _CLIENT_LEFT and record.finish is None:
         record.finish = "abort"
     poll = scope["method"] == "HEAD" or scope["path"] in _POLLS
+    quiet = poll or scope["path"].startswith(_PAGE_FILES)
     fields = {
         "seconds": round(seconds, 3),
         "request_id": scope.get("request_id"),
         **record.fields(),
     }
-    # Probes come every few seconds, also while a model loads: a night's log would be theirs.
-    level = logging.DEBUG if poll and wire.status in _POLL_ANSWERS else logging.INFO
+    # Probes come every few seconds, also while a model loads: a night's log would be theirs. The
+    # chat page has dozens of files.
+    level = logging.DEBUG if quiet and wire.status in _POLL_ANSWERS else logging.INFO
     _write(level, scope["method"], _path(scope["path"], record.secrets), wire.status, fields)
 
 

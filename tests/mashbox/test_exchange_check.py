@@ -129,6 +129,14 @@ async def test_a_stream_where_none_was_asked_for_and_the_reverse() -> None:
     ]
 
 
+async def test_either_answer_of_the_root_may_come() -> None:
+    page = await recorded("/", None, "GET")
+    assert findings(page) == []
+    page["response"]["headers"]["content-type"] = "text/html; charset=utf-8"
+    page["response"]["body"] = "<!doctype html>"
+    assert findings(page) == []
+
+
 async def test_a_head_has_no_body() -> None:
     line = await recorded("/", None, "HEAD")
     line["response"]["body"] = "x"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -114,6 +115,13 @@ async def test_a_foreign_name_or_page_gets_nothing(
 async def test_a_link_may_lead_to_the_page() -> None:
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     assert (await ask("/", **link)).status_code == 200
+
+
+async def test_the_page_s_files_leave_the_log_to_the_api(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "mashbox.requests")
+    for path in ("/ui/app.js", "/ui/nope.js"):
+        await ask(path)
+    assert [record.levelname for record in caplog.records] == ["DEBUG", "INFO"]
 
 
 async def test_the_api_still_asks_for_its_key() -> None:
