@@ -50,6 +50,7 @@ def test_the_pace_shows_while_it_comes(chat: Chat) -> None:
 
 
 def test_stop_frees_the_slot_and_keeps_the_text(chat: Chat, server: Server) -> None:
+    server.wait_for_health(10, live_rows=0)
     chat.send("endless")
     expect(chat.answers.last).to_contain_text("on and on on")
     assert running(server) == 1
