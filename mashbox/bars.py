@@ -8,8 +8,11 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+# With the longest of numbers a bar still fits 80 columns.
+_BAR_WIDTH = 24
 # The others are measured in bytes.
 _COUNTED = frozenset({"compiling", "warm-up"})
+_FETCHING = "download"
 
 
 class Bars:
@@ -18,7 +21,7 @@ class Bars:
     def __init__(self, console: RichConsole) -> None:
         self._progress = Progress(
             TextColumn("  {task.description:<10}"),
-            BarColumn(),
+            BarColumn(_BAR_WIDTH),
             TextColumn("{task.fields[amount]}"),
             _TimeColumn(),
             console=console,
@@ -45,6 +48,9 @@ class Bars:
         self._progress.update(
             self._tasks[stage], completed=done, total=total if done else None, amount=text
         )
+        if done >= total:
+            # Not all that follows is a stage of its own, as when loaded weights are laid out anew.
+            self.wait("preparing")
 
     def close(self) -> None:
         """Take all bars off the terminal."""
@@ -56,12 +62,12 @@ class Bars:
 
 
 class _TimeColumn(ProgressColumn):
-    """The time that a stage took so far, or, where bytes come, how fast and how much longer."""
+    """The time that a stage took so far, or of a download how fast it is and how much longer."""
 
     def render(self, task: Task) -> Text:
         """Write it for one bar."""
         left = task.time_remaining
-        if task.description in _COUNTED or task.finished or not (task.speed and left):
+        if task.description != _FETCHING or task.finished or not (task.speed and left):
             return Text(_clock(task.finished_time or task.elapsed or 0))
         return Text(f"{task.speed / 1e6:.0f} MB/s, {_clock(left)} left")
 

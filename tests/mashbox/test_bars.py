@@ -50,6 +50,14 @@ def test_a_download_tells_how_fast_it_is_and_how_long_it_takes(screen: Screen) -
     assert words(screen.lines()[0]).endswith("1000 / 1000 MB 0:00:18")
 
 
+def test_a_bar_with_large_numbers_is_one_line_of_80_columns(screen: Screen) -> None:
+    screen.bars.show("download", 1, 141_100_000_000)
+    screen.now = 1.0
+    screen.bars.show("download", 1_200_000_001, 141_100_000_000)
+    (line,) = screen.lines()
+    assert words(line).endswith("1200 / 141100 MB 1200 MB/s, 0:01:57 left")
+
+
 def test_what_is_counted_tells_the_time_it_took(screen: Screen) -> None:
     screen.bars.show("warm-up", 1, 3)
     screen.now = 61.0
@@ -72,6 +80,14 @@ def test_bars_that_are_taken_off_do_not_come_back(screen: Screen) -> None:
     assert [words(line).split()[0] for line in screen.lines()] == ["starting"]
     screen.bars.close()
     assert screen.lines() == []
+
+
+def test_after_a_stage_something_moves_until_the_next_one(screen: Screen) -> None:
+    for _ in range(2):
+        screen.bars.show("loading", 2, 2)
+    assert [words(line).split()[0] for line in screen.lines()] == ["loading", "preparing"]
+    screen.bars.show("warm-up", 1, 3)
+    assert [words(line).split()[0] for line in screen.lines()] == ["loading", "warm-up"]
 
 
 def test_what_is_waited_for_gives_way_to_the_first_stage(screen: Screen) -> None:

@@ -116,6 +116,11 @@ def test_half_the_precision_is_advised_where_only_that_helps() -> None:
         choose_ctx(Demand.of("big", HEADER, "cpu", "float32", "none"), None, 4, enough)
 
 
+def test_as_many_slots_as_fit_are_advised() -> None:
+    with pytest.raises(ModelError, match=r"\) or --slots 3\.$"):
+        choose(32768, needs(32768, slots=3))
+
+
 def test_a_wish_that_fits_with_fewer_slots_keeps_its_length() -> None:
     with pytest.raises(ModelError, match=r"Try --ctx 1000 --slots 2 \(needs 4\.4 GB\)\.$"):
         choose(1000, needs(1000, slots=2), slots=10_000)
