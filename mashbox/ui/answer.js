@@ -4,7 +4,7 @@ import { OutOfReach, streamChat } from "./api.js";
 import { branch, newId, replaced, withNode } from "./chats.js";
 import { requestBody } from "./request.js";
 import { countDown, untilKey, untilReady } from "./server.js";
-import { changed, chatById, keepChat, putChat, state } from "./state.js";
+import { chatById, keepChat, putChat, state } from "./state.js";
 
 const KEEP_MS = 2000;
 
@@ -53,10 +53,7 @@ class Run {
 
   async stream(body) {
     const { signal } = this.controller;
-    for await (const chunk of patiently(() => streamChat(body, signal), signal)) {
-      this.read(chunk);
-      changed();
-    }
+    for await (const chunk of patiently(() => streamChat(body, signal), signal)) this.read(chunk);
   }
 
   /** Take what a chunk brings; throws an Error when it brings the stream's failure. */
