@@ -48,6 +48,8 @@ class WorkerProcess:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=_worker_environment(),
+            # A signal to the server's whole group, as `timeout` sends, is the server's to answer.
+            process_group=0,
         )
         # Only without our copy of its end does the worker's death reach us as end of file.
         theirs.close()

@@ -32,6 +32,7 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            process_group=0,
         )
         self.lines: deque[str] = deque(maxlen=200)
         self._listening = threading.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import time
 from pathlib import Path
@@ -53,6 +54,16 @@ def test_running_answers_end_within_the_drain_and_nothing_new_begins(tmp_path: P
             assert is_right(request.wire, answer), answer
         assert server.process.wait(20) == 0
         assert gone(server, children)
+
+
+def test_a_signal_to_the_whole_group_drains_too(tmp_path: Path) -> None:
+    options = ("--slots", "1", "--drain", "20")
+    with scripted(tmp_path, SLOW, options=options) as server:
+        request = Pending(server, WIRES[0], "slow", stream=False)
+        server.wait_for_health(live_rows=1, seconds=20)
+        os.killpg(server.process.pid, signal.SIGTERM)
+        assert is_right(request.wire, request.answer())
+        assert server.process.wait(20) == 0
 
 
 def test_after_the_drain_running_answers_end_in_an_error_in_their_own_way(tmp_path: Path) -> None:

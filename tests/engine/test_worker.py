@@ -260,10 +260,8 @@ def install(monkeypatch: pytest.MonkeyPatch, load_model: Any, files: int = 0) ->
     """Stand in for the modules that need torch, and keep this process's signal handling."""
     for name, attributes in {
         "engine.loader": {"load_model": load_model, "choose_device": lambda wanted: "cpu"},
-        "engine.native_library": {
-            "files_to_compile": lambda: files,
-            "native_library": lambda: None,
-        },
+        "engine.native_compiler": {"files_to_compile": lambda: files},
+        "engine.native_library": {"native_library": lambda: None},
         "engine.model_runner": {
             "TransformersRunner": FakeRunner,
             "use_threads": lambda threads: None,
@@ -275,8 +273,9 @@ def install(monkeypatch: pytest.MonkeyPatch, load_model: Any, files: int = 0) ->
     monkeypatch.setattr(engine.worker, "_follow_parent", lambda: None)
 
 
-def loaded(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
-    on_progress(3, 7)
+def loaded(config: EngineConfig, on_loading: Any, on_converting: Any) -> SimpleNamespace:
+    on_converting(2, 0)
+    on_loading(3, 7)
     return SimpleNamespace(model=None, ready=READY)
 
 
@@ -287,25 +286,35 @@ def test_worker_reports_progress_then_ready_then_answers(
     ours, theirs = map(Pipe, ends)
     ours.send(submit("a"))
     ours.send(Cancel("nobody"))
-    thread = threading.Thread(target=run_worker, args=(theirs, CONFIG))
+
+    def run() -> None:
+        with ends[1]:  # closed at the end, so that nobody waits for what will not come
+            run_worker(theirs, CONFIG)
+
+    thread = threading.Thread(target=run)
     thread.start()
-    messages = list(islice(ours.receive(), 6))
+    messages = list(islice(ours.receive(), 7))
     ours.send(Shutdown())
     thread.join(10)
     ready = replace(READY, runtime={"forward": "FakeRunner"})
-    compiling, loading = Progress("compiling", 0, 2), Progress("loading", 3, 7)
-    assert messages[:4] == [compiling, loading, Progress("warm-up", 1, 1), ready]
-    assert messages[4].outputs[0].started_at is not None
-    assert messages[5].outputs[0].finish == "stop"
+    assert messages[:5] == [
+        Progress("compiling", 0, 2),
+        Progress("converting", 2, 0),
+        Progress("loading", 3, 7),
+        Progress("warm-up", 1, 1),
+        ready,
+    ]
+    assert messages[5].outputs[0].started_at is not None
+    assert messages[6].outputs[0].finish == "stop"
     assert not thread.is_alive()
 
 
 def test_what_the_worker_warns_of_reaches_the_server(
     monkeypatch: pytest.MonkeyPatch, ends: Ends
 ) -> None:
-    def warns(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
+    def warns(config: EngineConfig, on_loading: Any, on_converting: Any) -> SimpleNamespace:
         logging.getLogger("engine.native_library").warning("no %s here", "compiler")
-        return loaded(config, on_progress)
+        return loaded(config, on_loading, on_converting)
 
     install(monkeypatch, warns)
     ours, theirs = map(Pipe, ends)
@@ -318,7 +327,7 @@ def test_what_the_worker_warns_of_reaches_the_server(
 def test_load_failure_is_reported_and_ends_the_worker(
     monkeypatch: pytest.MonkeyPatch, ends: Ends
 ) -> None:
-    def broken(config: EngineConfig, on_progress: Any) -> SimpleNamespace:
+    def broken(config: EngineConfig, on_loading: Any, on_converting: Any) -> SimpleNamespace:
         raise ValueError("no such weights")
 
     install(monkeypatch, broken)
