@@ -27,6 +27,7 @@ _CASES = {
     "min_p 0.05": SamplingParams(temperature=0.8, min_p=0.05),
     "all three": SamplingParams(temperature=0.8, top_p=0.95, top_k=40, min_p=0.05),
     "top_p 0.95 at temperature 2": SamplingParams(temperature=2.0, top_p=0.95),
+    "penalties": SamplingParams(temperature=0.8, repetition_penalty=1.1, presence_penalty=0.5),
 }
 
 
@@ -49,7 +50,7 @@ def main() -> None:
 def _milliseconds(logits: torch.Tensor, params: SamplingParams, position: int) -> float:
     drawing = Sampler(_ROWS, _VOCAB, logits.device)
     for slot in range(_ROWS):
-        drawing.begin(slot, params, [])
+        drawing.begin(slot, params, range(2000))
     began = time.process_time()
     drawing.sample(logits, range(_ROWS), [position] * _ROWS)
     return 1e3 * (time.process_time() - began)

@@ -88,8 +88,15 @@ class Sampler:
         seen, counts = self._penalty_tables()
         of_rows = [slots[row] for row in rows]
         params = [self._params[slot] for slot in of_rows]
-        logits = logits.to(torch.float32, copy=True)
-        logits[rows] = penalise(logits[rows], params, seen[of_rows], counts[of_rows])
+        logits = logits.float()
+        if not logits.is_cpu:
+            logits[rows] = penalise(logits[rows], params, seen[of_rows], counts[of_rows])
+            return logits
+        # How many tokens were used is known here: the rest of the vocabulary is not touched.
+        for row, slot, param in zip(rows, of_rows, params, strict=True):
+            used = seen[slot].nonzero()[:, 0]
+            part = logits[row, used][None], [param], seen[slot, used], counts[slot, used]
+            logits[row, used] = penalise(*part)[0]
         return logits
 
     def _remember(self, ids: torch.Tensor, slots: Sequence[int]) -> None:

