@@ -31,7 +31,7 @@ ARGUMENTS = [
 FAILED = pytest.StashKey[bool]()
 OpenChat = Callable[..., Chat]
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=30_000)
 
 
 @pytest.hookimpl(wrapper=True)

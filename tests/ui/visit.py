@@ -32,7 +32,6 @@ class Visit:
         self.context.on("weberror", self._see_exception)
         self.context.on("dialog", self._see_dialog)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(15_000)
 
     def allow(self, pattern: str) -> None:
         """Take console messages that match this as the browser's own report of a refusal."""
