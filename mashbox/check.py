@@ -18,7 +18,15 @@ from engine.machine import Machine, ask_machine
 from engine.model_files import read_header
 from mashbox import __version__
 from mashbox.columns import columns
-from mashbox.memory import Demand, choose_ctx, describe_memory, free_bytes, rough_bytes
+from mashbox.memory import (
+    Demand,
+    Room,
+    choose_ctx,
+    describe_memory,
+    find_room,
+    host_free,
+    rough_bytes,
+)
 from mashbox.models import refuse_mock, size
 
 # What the kernels are written for, the slowest first.
@@ -36,11 +44,11 @@ def machine_report() -> Iterator[str]:
     yield f"features   {', '.join(f for f in _FEATURES if f in flags) or 'none that kernels use'}"
     yield f"kernels    {_kernels(machine)}"
     yield f"compiler   {machine.compiler or 'none'}"
-    yield f"memory     {_memory()}"
+    room = find_room("auto")
+    yield f"memory     {_memory(room)}"
     yield f"cache      {cache_dir()}, {size(_folder_bytes(cache_dir()))}"
     yield ""
-    free = free_bytes("auto")
-    rows = [(entry.id, entry.parameters or "-", *_fit(entry, free)) for entry in entries()]
+    rows = [(entry.id, entry.parameters or "-", *_fit(entry, room)) for entry in entries()]
     yield from columns([("MODEL", "PARAMETERS", "NEEDS ABOUT", "FITS"), *rows])
 
 
@@ -51,14 +59,14 @@ def model_report(name: str) -> str:
     """
     refuse_mock(name)
     found = find(name)
-    free = free_bytes("auto")
+    room = find_room("auto")
     if isinstance(found, ModelSource):
-        demand = Demand.of(found.id, read_header(found.path), "auto", "auto", "auto")
-        ctx = choose_ctx(demand, None, DEFAULT_SLOTS, free)
-        took = describe_memory(demand.need(ctx, DEFAULT_SLOTS), DEFAULT_SLOTS, ctx, free)
+        demand = Demand.of(found.id, read_header(found.path), room, "auto", "auto")
+        ctx = choose_ctx(demand, None, DEFAULT_SLOTS, room.free)
+        took = describe_memory(demand.need(ctx, DEFAULT_SLOTS), DEFAULT_SLOTS, ctx, room.free)
         return f"{found.id}: {took}"
-    needs, fits = _fit(found, free)
-    told = f"{name} needs about {needs}, {size(free)} is free. It is not on this machine yet"
+    needs, fits = _fit(found, room)
+    told = f"{name} needs about {needs}, {size(room.free)} is free. It is not on this machine yet"
     if fits == "no":
         raise ModelError(f"{told}, and will not fit. Take a smaller model.")
     advice = "" if fits in ("yes", "?") else f"; it will fit {fits}"
@@ -79,19 +87,18 @@ def _kernels(machine: Machine) -> str:
     return "native" if machine.int8 else "native, but without int8"
 
 
-def _memory() -> str:
-    total, free = psutil.virtual_memory().total, free_bytes("cpu")
-    line = f"{size(free)} of {size(total)} free"
-    gpu = free_bytes("cuda")
-    return line if gpu is None else f"{line}; {size(gpu)} free on the graphics card"
+def _memory(room: Room) -> str:
+    line = f"{size(host_free())} of {size(psutil.virtual_memory().total)} free"
+    return f"{line}; {size(room.free)} free on the graphics card" if room.on_gpu else line
 
 
-def _fit(entry: Entry, free: int | None) -> tuple[str, str]:
+def _fit(entry: Entry, room: Room) -> tuple[str, str]:
     """What an entry needs at least, from its parameters alone, and whether that is there."""
-    needs, half = rough_bytes(entry.parameters, 4), rough_bytes(entry.parameters, 2)
-    if needs is None or half is None or free is None:
+    needs = rough_bytes(entry.parameters, room.dtype)
+    half = rough_bytes(entry.parameters, "bfloat16")
+    if needs is None or half is None or room.free is None:
         return size(needs), "?"
-    fits = "yes" if needs <= free else "with --dtype bfloat16" if half <= free else "no"
+    fits = "yes" if needs <= room.free else "with --dtype bfloat16" if half <= room.free else "no"
     return size(needs), fits
 
 

@@ -14,7 +14,7 @@ import psutil
 
 from engine.errors import ModelError
 from engine.memory_estimate import WORKER_BYTES, MemoryEstimate, estimate_memory
-from engine.model_files import ModelHeader
+from engine.model_files import DTYPE_BYTES, ModelHeader
 
 # What so many tokens in so many slots take.
 Need = Callable[[int, int], MemoryEstimate]
@@ -25,6 +25,23 @@ _CACHE_RAM = 2**31
 _PARAMETERS = re.compile(r"(\d+(?:\.\d+)?)([BM])")
 _UNITS = {"B": 10**9, "M": 10**6}
 _CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a model will live: its free bytes, None when they cannot be told, and whose they are.
+
+    `on_gpu` if they are a graphics card's own.
+    """
+
+    free: int | None
+    on_gpu: bool
+
+    @property
+    def dtype(self) -> str:
+        """What a dtype of auto comes to here; the worker's `choose_dtype` asks torch the same."""
+        # On the CPU it stays auto, which alone may round to int8.
+        return "bfloat16" if self.on_gpu else "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +57,26 @@ class Demand:
     halved: Need | None
 
     @classmethod
-    def of(cls, name: str, header: ModelHeader, device: str, dtype: str, quant: str) -> Demand:
+    def of(cls, name: str, header: ModelHeader, room: Room, dtype: str, quant: str) -> Demand:
         """Tell it from the header of the model's files."""
         # Graphics cards never round to int8.
-        rounding = "none" if is_gpu(device) else quant
-        need = partial(estimate_memory, header, dtype, rounding)
+        rounding = "none" if room.on_gpu else quant
+        need = partial(estimate_memory, header, room.dtype if dtype == "auto" else dtype, rounding)
         halved = partial(estimate_memory, header, "bfloat16", rounding)
         return cls(name, header.max_context, need, halved if dtype == "auto" else None)
 
 
-def free_bytes(device: str) -> int | None:
-    """Free memory where the model will live; None when it cannot be told."""
+def find_room(device: str) -> Room:
+    """Find the memory that a model on `device` will live in."""
     if device in ("auto", "cuda") or device.startswith("cuda:"):
         gpu = _gpu_free(device.partition(":")[2] or "0")
         if gpu is not None or device != "auto":
-            return gpu
-    return _host_free() if device in ("auto", "cpu") else None
+            return Room(gpu, gpu is not None)
+    return Room(host_free() if device in ("auto", "cpu") else None, False)
 
 
-def _host_free() -> int:
+def host_free() -> int:
+    """Give the bytes that processes can still take."""
     free = psutil.virtual_memory().available
     with contextlib.suppress(OSError, ValueError):
         # In a container the limit counts, not the machine.
@@ -80,11 +98,6 @@ def _gpu_free(index: str) -> int | None:
     return None
 
 
-def is_gpu(device: str) -> bool:
-    """Whether a model on `device` lives in a graphics card's own memory."""
-    return device not in ("cpu", "mps") and _gpu_free(device.partition(":")[2] or "0") is not None
-
-
 def choose_cache_ram(wanted: int | None, model_bytes: int) -> int:
     """Give the bytes for prompts in host memory: `wanted` MiB, or what is left there, in part.
 
@@ -92,7 +105,7 @@ def choose_cache_ram(wanted: int | None, model_bytes: int) -> int:
     """
     if wanted is not None:
         return wanted * 2**20
-    return min(_CACHE_RAM, max(0, _host_free() - model_bytes) // 4)
+    return min(_CACHE_RAM, max(0, host_free() - model_bytes) // 4)
 
 
 def choose_ctx(demand: Demand, wanted: int | None, slots: int, free: int | None) -> int:
@@ -151,15 +164,16 @@ def _advice(demand: Demand, ctx: int, slots: int, free: int) -> str:
     return "Take a smaller model."
 
 
-def rough_bytes(parameters: str, width: int) -> int | None:
+def rough_bytes(parameters: str, dtype: str) -> int | None:
     """Estimate what a model takes at least from its size as people write it, such as 0.6B.
 
-    Weights take `width` bytes each. None where `parameters` is not so written.
+    A `dtype` of auto counts as float32, for which loading has room even where int8 is kept of it.
+    None where `parameters` is not so written.
     """
     found = _PARAMETERS.match(parameters)
     if found is None:
         return None
-    return WORKER_BYTES + int(float(found[1]) * _UNITS[found[2]] * width)
+    return WORKER_BYTES + int(float(found[1]) * _UNITS[found[2]] * DTYPE_BYTES.get(dtype, 4))
 
 
 def describe_memory(estimate: MemoryEstimate, slots: int, ctx: int, free: int | None) -> str:

@@ -27,7 +27,7 @@ from mashbox.console import Console
 from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
 from mashbox.listener import AddressInUse, bind
-from mashbox.memory import Demand, choose_cache_ram, choose_ctx, describe_memory, free_bytes, is_gpu
+from mashbox.memory import Demand, choose_cache_ram, choose_ctx, describe_memory, find_room
 from mashbox.serve import Front, serve
 
 logger = logging.getLogger("mashbox.start")
@@ -128,16 +128,15 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
     foreign_renderer()  # While the event loop has nobody to keep waiting.
     source = resolve(name, lambda done, total: console.progress("download", done, total))
     console.clear()
-    free = free_bytes(options.device)
-    header = read_header(source.path)
-    demand = Demand.of(source.id, header, options.device, options.dtype, options.quant)
-    ctx = choose_ctx(demand, options.ctx, options.slots, free)
+    room = find_room(options.device)
+    demand = Demand.of(source.id, read_header(source.path), room, options.dtype, options.quant)
+    ctx = choose_ctx(demand, options.ctx, options.slots, room.free)
     estimate = demand.need(ctx, options.slots)
     console.line(f"mashbox {__version__}   {source.id}")
-    console.line(f"  memory    {describe_memory(estimate, options.slots, ctx, free)}")
+    console.line(f"  memory    {describe_memory(estimate, options.slots, ctx, room.free)}")
     if options.ctx is None and ctx < demand.longest:
         console.line(f"  context   {ctx} tokens; the model's {demand.longest} do not fit")
-    on_host = 0 if is_gpu(options.device) else estimate.total_bytes
+    on_host = 0 if room.on_gpu else estimate.total_bytes
     return EngineConfig(
         model=source,
         ctx=ctx,

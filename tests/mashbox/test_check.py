@@ -10,17 +10,23 @@ from engine.errors import ModelError
 from engine.machine import Machine
 from mashbox import check
 from mashbox.check import machine_report, model_report
+from mashbox.memory import Room
 from tests.mashbox.own_catalogue import write_catalogue
 
 MACHINE = Machine("2.13.0", [], 2, True, "", "c++: g++ 12.2.0")
 FREE = 20 * 10**9
 
 
+def free_is(free: int, monkeypatch: pytest.MonkeyPatch, on_gpu: bool = False) -> None:
+    monkeypatch.setattr(check, "find_room", lambda device: Room(free, on_gpu))
+    monkeypatch.setattr(check, "host_free", lambda: free)
+
+
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_catalogue(tmp_path, monkeypatch)
     monkeypatch.setattr(check, "ask_machine", lambda: MACHINE)
-    monkeypatch.setattr(check, "free_bytes", lambda device: None if device == "cuda" else FREE)
+    free_is(FREE, monkeypatch)
     (tmp_path / "cpuinfo").write_text(
         "processor : 0\nmodel name\t: Some CPU\nflags\t\t: fpu avx avx2 avx512_vnni\n\n"
         "processor : 1\nmodel name\t: Some CPU\nflags\t\t: fpu avx avx2 avx512_vnni\n"
@@ -52,7 +58,7 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     poor = Machine("2.13.0", ["H200", "H200"], 1, True, "No native kernels: no compiler.", None)
     monkeypatch.setattr(check, "ask_machine", lambda: poor)
     monkeypatch.setattr(check, "_CPU_INFO", tmp_path / "nowhere")
-    monkeypatch.setattr(check, "free_bytes", lambda device: FREE)
+    free_is(FREE, monkeypatch, on_gpu=True)
     told = facts()
     assert told["kernels"] == "No native kernels: no compiler."
     assert (told["compiler"], told["device"]) == ("none", "cuda (H200, H200)")
@@ -69,6 +75,14 @@ def test_every_known_model_is_judged() -> None:
     assert fits["vague"].split() == ["vague", "-", "-", "?"]
 
 
+def test_on_a_graphics_card_a_known_model_is_judged_in_half_the_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free_is(FREE, monkeypatch, on_gpu=True)
+    fits = {line.split()[0]: line for line in machine_report() if line}
+    assert fits["middle"].split(maxsplit=2)[2] == "16.4 GB       yes"
+
+
 def test_a_model_that_is_here_gets_the_estimate_of_its_files() -> None:
     said = model_report("tiny")
     assert said.startswith("tiny: weights 0.00 GB · cache 4 slots × 128 tokens 0.00 GB · needs ")
@@ -76,7 +90,7 @@ def test_a_model_that_is_here_gets_the_estimate_of_its_files() -> None:
 
 
 def test_a_model_that_is_here_and_does_not_fit_gets_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "free_bytes", lambda device: 10**6)
+    free_is(10**6, monkeypatch)
     with pytest.raises(ModelError, match=r"tiny needs about .* is free"):
         model_report("tiny")
 

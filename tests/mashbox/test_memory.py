@@ -14,11 +14,11 @@ from engine.model_files import ModelHeader
 from mashbox import memory
 from mashbox.memory import (
     Demand,
+    Room,
     choose_cache_ram,
     choose_ctx,
     describe_memory,
-    free_bytes,
-    is_gpu,
+    find_room,
     rough_bytes,
 )
 
@@ -36,6 +36,7 @@ HEADER = ModelHeader(
 )
 
 
+CPU = Room(None, on_gpu=False)
 NEED = partial(estimate_memory, HEADER, "float32", "none")
 
 
@@ -93,12 +94,16 @@ def test_the_estimate_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "width", "weights"),
-    [("0.6B", 4, 2_400_000_000), ("30B-A3B", 2, 60_000_000_000), ("135M", 4, 540_000_000)],
+    ("parameters", "dtype", "weights"),
+    [
+        ("0.6B", "auto", 2_400_000_000),
+        ("30B-A3B", "bfloat16", 60_000_000_000),
+        ("135M", "float32", 540_000_000),
+    ],
 )
-def test_a_models_name_gives_a_rough_estimate(parameters: str, width: int, weights: int) -> None:
-    assert rough_bytes(parameters, width) == WORKER_BYTES + weights
-    assert rough_bytes("large", width) is None
+def test_a_models_name_gives_a_rough_estimate(parameters: str, dtype: str, weights: int) -> None:
+    assert rough_bytes(parameters, dtype) == WORKER_BYTES + weights
+    assert rough_bytes("large", dtype) is None
 
 
 def test_fewer_slots_are_advised_where_only_they_help() -> None:
@@ -107,13 +112,13 @@ def test_fewer_slots_are_advised_where_only_they_help() -> None:
 
 
 def test_half_the_precision_is_advised_where_only_that_helps() -> None:
-    demand = Demand.of("big", HEADER, "cpu", "auto", "none")
+    demand = Demand.of("big", HEADER, CPU, "auto", "none")
     enough = estimate_memory(HEADER, "bfloat16", "none", 1024, 4).total_bytes
     with pytest.raises(ModelError, match=r"Try --dtype bfloat16 --ctx 256 \(needs 2\.4 GB\)\.$"):
         choose_ctx(demand, None, 4, enough)
     # Who names a precision wants that one.
     with pytest.raises(ModelError, match=r"Take a smaller model\.$"):
-        choose_ctx(Demand.of("big", HEADER, "cpu", "float32", "none"), None, 4, enough)
+        choose_ctx(Demand.of("big", HEADER, CPU, "float32", "none"), None, 4, enough)
 
 
 def test_as_many_slots_as_fit_are_advised() -> None:
@@ -133,12 +138,12 @@ def test_a_model_that_never_fits_is_told_so() -> None:
 
 def test_a_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    assert (whole := free_bytes("cpu")) and whole > 10**7
+    assert (whole := find_room("cpu").free) and whole > 10**7
     (tmp_path / "memory.max").write_text("20000000\n")
     (tmp_path / "memory.current").write_text("5000000\n")
-    assert free_bytes("cpu") == 15_000_000
+    assert find_room("cpu").free == 15_000_000
     (tmp_path / "memory.max").write_text("max\n")
-    assert free_bytes("cpu") != 15_000_000
+    assert find_room("cpu").free != 15_000_000
 
 
 def test_a_gpus_free_memory_is_asked_of_its_driver(
@@ -148,30 +153,29 @@ def test_a_gpus_free_memory_is_asked_of_its_driver(
     fake.write_text("#!/bin/sh\necho 1000\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert free_bytes("cuda:1") == free_bytes("auto") == 1000 * 2**20
+    assert find_room("cuda:1") == find_room("auto") == Room(1000 * 2**20, on_gpu=True)
 
 
 def test_free_memory_of_an_unknown_device_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    assert free_bytes("mps") is None
-    assert free_bytes("cuda") is None
-    assert free_bytes("auto")
+    assert find_room("mps") == find_room("cuda") == Room(None, on_gpu=False)
+    assert find_room("auto").free
 
 
 def test_host_memory_for_prompts_is_as_wished_or_a_quarter_of_what_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(memory, "_host_free", lambda: 5 * 2**30)
+    monkeypatch.setattr(memory, "host_free", lambda: 5 * 2**30)
     assert choose_cache_ram(3, 0) == 3 * 2**20
     assert choose_cache_ram(0, 0) == 0
     assert choose_cache_ram(None, 2**30) == 2**30
     assert choose_cache_ram(None, 6 * 2**30) == 0
-    monkeypatch.setattr(memory, "_host_free", lambda: 100 * 2**30)
+    monkeypatch.setattr(memory, "host_free", lambda: 100 * 2**30)
     assert choose_cache_ram(None, 2**30) == 2 * 2**30
 
 
-def test_a_model_lives_on_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for free, expected in ((None, False), (2**30, True)):
-        monkeypatch.setattr(memory, "_gpu_free", lambda index, free=free: free)
-        assert (is_gpu("auto"), is_gpu("cuda:1")) == (expected, expected)
-        assert not is_gpu("cpu") and not is_gpu("mps")
+def test_on_a_graphics_card_auto_is_half_the_precision_and_never_int8() -> None:
+    card = Room(10**9, on_gpu=True)
+    need = Demand.of("big", replace(HEADER, is_lean=True), card, "auto", "auto").need
+    assert need(256, 4).weights_bytes == 2 * HEADER.parameters
+    assert Demand.of("big", HEADER, card, "float32", "auto").need(256, 4).weights_bytes == 4 * 10**9
