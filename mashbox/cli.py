@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import signal
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,9 +11,6 @@ from engine.config import DEFAULT_SLOTS
 from mashbox import __version__
 from mashbox import options as given
 from mashbox.logs import LogFormat, set_up_logging
-
-if TYPE_CHECKING:
-    from mashbox.console import Console
 
 # Everything heavy is imported where it is used: `mashbox --help` answers at once.
 
@@ -77,33 +71,28 @@ def run(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Load a model and serve it."""
     from mashbox.console import Console
-    from mashbox.start import ModelOptions, ServerOptions, StartError, start
+    from mashbox.failures import StartError, in_one_sentence
+    from mashbox.start import ModelOptions, ServerOptions, start
     from mashbox.terminal_log import TerminalHandler
 
     console = Console(quiet and not verbose, as_log=log_format is LogFormat.json)
     handler = TerminalHandler(console) if console.is_terminal else None
     set_up_logging(log_format, _level(verbose, quiet), handler)
-    # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     server = ServerOptions(host, port, api_key_file, allowed_host, drain, ui)
     options = ModelOptions(
         ctx, slots, cache_ram, device, dtype.value, quant.value, threads, tool_format, mock_script
     )
-    try:
-        start(console, model, server, options)
-    except StartError as error:
-        console.error(str(error))
-        raise typer.Exit(error.exit_code) from None
-    except Exception as error:
-        logging.getLogger("mashbox").debug("Where it broke:", exc_info=error)
-        console.error(
-            f"{type(error).__name__}: {error}. This is a fault in mashbox; "
-            "run it with -v to see where."
-        )
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        console.error("stopped")
-        raise typer.Exit(130) from None
+    with in_one_sentence(console):
+        try:
+            start(console, model, server, options)
+        except StartError:
+            raise
+        except Exception as error:
+            logging.getLogger("mashbox").debug("Where it broke:", exc_info=error)
+            raise StartError(
+                f"{type(error).__name__}: {error}. This is a fault in mashbox; "
+                "run it with -v to see where."
+            ) from None
 
 
 def _level(verbose: bool, quiet: bool) -> int:
@@ -113,18 +102,23 @@ def _level(verbose: bool, quiet: bool) -> int:
 @app.command("models", epilog="Example: mashbox models --json")
 def list_models(as_json: given.AsJson = False) -> None:
     """List the known models, and which of them are on this machine."""
+    from mashbox.console import Console
+    from mashbox.failures import in_one_sentence
     from mashbox.models import model_json, model_table
 
-    with _in_one_sentence():
+    with in_one_sentence(Console()):
         typer.echo(model_json() if as_json else "\n".join(model_table()))
 
 
 @app.command(epilog="Example: mashbox pull smollm2-135m")
 def pull(model: given.WantedModel) -> None:
     """Fetch a model's weights, and say where they are."""
+    from mashbox.console import Console
+    from mashbox.failures import in_one_sentence
     from mashbox.models import pull
 
-    with _in_one_sentence() as console:
+    console = Console()
+    with in_one_sentence(console):
         typer.echo(pull(model, console))
 
 
@@ -135,30 +129,15 @@ def check(model: given.CheckedModel = None) -> None:
     Ends with 1 when the model does not fit.
     """
     from mashbox.check import machine_report, model_report
+    from mashbox.console import Console
+    from mashbox.failures import in_one_sentence
 
-    with _in_one_sentence() as console:
+    console = Console()
+    with in_one_sentence(console):
         console.wait("looking")
         lines = [model_report(model)] if model else list(machine_report())
         console.clear()
         typer.echo("\n".join(lines))
-
-
-@contextlib.contextmanager
-def _in_one_sentence() -> Iterator[Console]:
-    """Give a console, print what the user can mend, and end with 1; with 130 at a signal."""
-    from engine.errors import ModelError
-    from mashbox.console import Console
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = Console()
-    try:
-        yield console
-    except ModelError as error:
-        console.error(str(error))
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        console.error("stopped")
-        raise typer.Exit(130) from None
 
 
 @app.command("check-traffic", epilog="Example: mashbox check-traffic recording.har")

@@ -24,6 +24,7 @@ from engine.script_reader import scripted_source
 from handlers.tenants import Tenants
 from mashbox import __version__
 from mashbox.console import Console
+from mashbox.failures import StartError
 from mashbox.hosts import host_names, is_loopback
 from mashbox.keys import VARIABLE, BadKeys, exposure, read_keys
 from mashbox.listener import AddressInUse, bind
@@ -31,14 +32,6 @@ from mashbox.memory import Demand, choose_cache_ram, choose_ctx, describe_memory
 from mashbox.serve import Front, serve
 
 logger = logging.getLogger("mashbox.start")
-
-
-class StartError(Exception):
-    """Why the server cannot start, in words for the user, and the exit code that says so."""
-
-    def __init__(self, message: str, exit_code: int = 1) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +71,14 @@ def start(console: Console, name: str | None, server: ServerOptions, options: Mo
     """Bind, find the model, check that it fits, then load and serve it; raises StartError."""
     # First of all: a port that others reach never opens without keys.
     tenants = _tenants(server)
-    sock = _bind(server.host, server.port)
     try:
-        config = configure(console, name, options)
-        engine = MockEngine(config) if config.model.scripted else Engine(config)
-        hosts = host_names(server.host, server.allowed_hosts)
-        front = Front(hosts, tenants, server.ui)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(engine, sock, console, front, server.drain))
+        with _bind(server.host, server.port) as sock:
+            config = configure(console, name, options)
+            engine = MockEngine(config) if config.model.scripted else Engine(config)
+            hosts = host_names(server.host, server.allowed_hosts)
+            front = Front(hosts, tenants, server.ui)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(serve(engine, sock, console, front, server.drain))
     except ModelError as error:
         raise StartError(str(error)) from None
 

@@ -71,38 +71,54 @@ def test_a_bad_option_is_refused_with_2(arguments: tuple[str, str]) -> None:
     assert arguments[0] in result.output
 
 
-def start(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves log and signals, which belong to the whole process, as they are."""
+    monkeypatch.setattr("mashbox.cli.set_up_logging", lambda *_: None)
+    monkeypatch.setattr("mashbox.failures.signal.signal", lambda *_: None)
+
+
+def start(*arguments: str) -> Result:
+    return run("run", "--port", "0", *arguments)
+
+
+def start_process(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "mashbox", "run", "--port", "0", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
-        env=os.environ | variables,
     )
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.com"])
-def test_a_host_that_others_reach_is_refused_without_keys_with_2(host: str) -> None:
-    done = start("--host", host, MASHBOX_API_KEY="")
-    assert done.returncode == 2
+def test_a_host_that_others_reach_is_refused_without_keys_with_2(
+    untouched: None, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MASHBOX_API_KEY", raising=False)
+    done = start("--host", host)
+    assert done.exit_code == 2
     assert done.stderr == (
         f"--host {host} is reachable by others, so keys are needed: "
         "pass --api-key-file or set MASHBOX_API_KEY.\n"
     )
 
 
-def test_with_a_key_a_host_that_others_reach_is_taken() -> None:
+def test_with_a_key_a_host_that_others_reach_is_taken(
+    untouched: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASHBOX_API_KEY", "k" * 16)
     # An address of no machine: others must not reach a test.
-    done = start("--host", "192.0.2.1", MASHBOX_API_KEY="k" * 16)
-    assert done.returncode == 1
+    done = start("--host", "192.0.2.1")
+    assert done.exit_code == 1
     assert done.stderr == "192.0.2.1:0 cannot be bound: Cannot assign requested address.\n"
 
 
-def test_keys_are_checked_first(tmp_path: Path) -> None:
+def test_keys_are_checked_first(untouched: None, tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     path.write_text("too-short\n")
     done = start("no-such-model", "--host", "192.0.2.1", "--api-key-file", str(path))
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr == f"{path}:1: a key must be at least 16 characters.\n"
 
 
@@ -110,43 +126,43 @@ def test_a_key_file_that_others_can_read_is_a_warning_even_when_quiet(tmp_path: 
     path = tmp_path / "keys.txt"
     path.write_text("k" * 16)
     path.chmod(0o644)
-    done = start("no-such-model", "--quiet", "--api-key-file", str(path))
+    done = start_process("no-such-model", "--quiet", "--api-key-file", str(path))
     assert f"{path} can be read by others (mode 0644). Run: chmod 600 {path}\n" in done.stderr
     assert "kkk" not in done.stderr
 
 
 def test_an_unknown_model_is_one_sentence_with_a_suggestion() -> None:
-    done = start("smolm2-135m")
+    done = start_process("smolm2-135m")
     assert done.returncode == 1
     assert done.stderr == (
         'No model "smolm2-135m". Did you mean smollm2-135m? List them: mashbox models\n'
     )
 
 
-def test_a_file_that_is_no_gguf_says_what_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_gguf_says_what_it_is(untouched: None, tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"PK\x03\x04" + bytes(100))
     done = start(str(path))
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr == f"{path} is not a GGUF file (first bytes 504b0304: a zip).\n"
 
 
-def test_a_missing_file_says_so() -> None:
+def test_a_missing_file_says_so(untouched: None) -> None:
     done = start("/no/such/model.gguf")
-    assert (done.returncode, done.stderr) == (1, "/no/such/model.gguf does not exist.\n")
+    assert (done.exit_code, done.stderr) == (1, "/no/such/model.gguf does not exist.\n")
 
 
-def test_a_script_is_for_the_mock_only(tmp_path: Path) -> None:
+def test_a_script_is_for_the_mock_only(untouched: None, tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text("{}")
     done = start("smollm2-135m", "--mock-script", str(tmp_path / "script.json"))
-    assert (done.returncode, done.stderr) == (1, "--mock-script is for the model mock only.\n")
+    assert (done.exit_code, done.stderr) == (1, "--mock-script is for the model mock only.\n")
 
 
-def test_a_wrong_script_names_the_place(tmp_path: Path) -> None:
+def test_a_wrong_script_names_the_place(untouched: None, tmp_path: Path) -> None:
     path = tmp_path / "script.json"
     path.write_text('{"answers": [{"text": "Hi"}]}')
     done = start("mock", "--mock-script", str(path))
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert done.stderr == f'The script {path} is wrong: answers[0] has no field "text".\n'
 
 
@@ -156,15 +172,12 @@ def test_a_refusal_does_not_speak_of_pydantic() -> None:
 
 
 def test_a_fault_of_ours_is_one_line_and_its_traceback_is_for_those_who_ask(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    untouched: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("oops")
 
     monkeypatch.setattr("mashbox.start.start", broken)
-    # What belongs to the whole process stays as it is.
-    monkeypatch.setattr("mashbox.cli.set_up_logging", lambda *_: None)
-    monkeypatch.setattr("mashbox.cli.signal.signal", lambda *_: None)
     caplog.set_level(logging.DEBUG, "mashbox")
     result = run("run", "mock")
     assert result.exit_code == 1
@@ -176,10 +189,9 @@ def test_a_fault_of_ours_is_one_line_and_its_traceback_is_for_those_who_ask(
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small catalogue, and signals left as they are."""
+def own(untouched: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small catalogue."""
     write_catalogue(tmp_path, monkeypatch)
-    monkeypatch.setattr("mashbox.cli.signal.signal", lambda *_: None)
 
 
 def test_models_and_where_they_are_go_to_standard_output(own: None, tmp_path: Path) -> None:
