@@ -35,7 +35,7 @@ def fetch_from_hub(name: str, on_progress: Progress) -> Path:
     logging.set_verbosity_error()
     try:
         _check_space(name)
-        return _snapshot(name, tqdm_class=_silent_bar(on_progress))
+        return Path(_snapshot(name, tqdm_class=_silent_bar(on_progress)))
     except ModelError:
         raise
     except Exception as error:
@@ -48,26 +48,26 @@ def hub_folder(name: str) -> Path | None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        return _snapshot(name, local_files_only=True)
+        return Path(_snapshot(name, local_files_only=True))
     except (LocalEntryNotFoundError, OSError):
         return None
 
 
-def _snapshot(name: str, **options: Any) -> Path:
+def _snapshot(name: str, **options: Any) -> Any:
+    """Ask for the wanted files: their folder, or with `dry_run` what would be downloaded."""
     from huggingface_hub import snapshot_download
 
     patterns = {"allow_patterns": _WANTED, "ignore_patterns": _UNWANTED}
-    return Path(snapshot_download(name, **patterns, **options))
+    return snapshot_download(name, **patterns, **options)
 
 
 def _check_space(name: str) -> None:
     """Raise ModelError if what is still to be downloaded does not fit the disk."""
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import constants
     from huggingface_hub.errors import DryRunError
 
-    patterns = {"allow_patterns": _WANTED, "ignore_patterns": _UNWANTED}
     try:
-        files = snapshot_download(name, dry_run=True, tqdm_class=_silent_bar(None), **patterns)
+        files = _snapshot(name, dry_run=True, tqdm_class=_silent_bar(None))
     except DryRunError:
         return  # Offline: what is here has to do.
     needed = sum(file.file_size for file in files if file.will_download)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -94,13 +94,16 @@ class _Routes:
         if not allowed:
             raise ApiError(404, f"There is no {path} here.", "not_found_error")
         if method not in allowed:
-            names = ", ".join(sorted(allowed))
-            raise ApiError(
-                405, f"{path} does not take {method}; use {names}.", headers={"Allow": names}
-            )
+            raise wrong_method(path, method, allowed)
 
     def _matching(self, path: str) -> list[_Route]:
         return [route for route in self._routes if route.regex.match(path)]
+
+
+def wrong_method(path: str, method: str, allowed: Iterable[str]) -> ApiError:
+    """Give the 405 of a path that takes the `allowed` methods only."""
+    names = ", ".join(sorted(allowed))
+    return ApiError(405, f"{path} does not take {method}; use {names}.", headers={"Allow": names})
 
 
 def read_host(headers: Headers) -> str:

@@ -27,7 +27,8 @@ from mashbox.memory import (
     host_free,
     rough_bytes,
 )
-from mashbox.models import refuse_mock, size
+from mashbox.models import refuse_mock
+from mashbox.wording import counted, size
 
 # What the kernels are written for, the slowest first.
 _FEATURES = ("avx", "avx2", "avx512f", "avx512bw", "avx512dq", "avx_vnni", "avx512_vnni")
@@ -40,7 +41,7 @@ def machine_report() -> Iterator[str]:
     name, flags = _cpu()
     yield f"mashbox    {__version__}, torch {machine.torch}"
     yield f"device     {_device(machine)}"
-    yield f"cpu        {name}, {_threads(machine.threads)}"
+    yield f"cpu        {name}, {counted(machine.threads, 'thread')}"
     yield f"features   {', '.join(f for f in _FEATURES if f in flags) or 'none that kernels use'}"
     yield f"kernels    {_kernels(machine)}"
     yield f"compiler   {machine.compiler or 'none'}"
@@ -77,10 +78,6 @@ def _device(machine: Machine) -> str:
     return f"cuda ({', '.join(machine.gpus)})" if machine.gpus else "cpu"
 
 
-def _threads(count: int) -> str:
-    return "1 thread" if count == 1 else f"{count} threads"
-
-
 def _kernels(machine: Machine) -> str:
     if machine.why_not_native:
         return machine.why_not_native
@@ -114,4 +111,5 @@ def _cpu() -> tuple[str, set[str]]:
 
 def _folder_bytes(folder: Path) -> int:
     files = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
+    # A link counts as itself: what it leads to lies elsewhere.
     return sum(file.lstat().st_size for file in files if file.exists())

@@ -14,6 +14,7 @@ from engine.messages import Progress as WorkerProgress
 from engine.messages import Ready
 from engine.stats import EngineStats
 from mashbox.bars import Bars, amount
+from mashbox.wording import counted, duration, rounded
 
 logger = logging.getLogger("mashbox.console")
 
@@ -41,6 +42,7 @@ class Console:
     """
 
     def __init__(self, quiet: bool = False, as_log: bool = False) -> None:
+        # Long lines are left to the terminal: what is copied out of it stays in one piece.
         self._rich = RichConsole(stderr=True, highlight=False, soft_wrap=True)
         plain = self._rich.is_dumb_terminal or self._rich.no_color or as_log
         self.is_terminal = self._rich.is_terminal and not plain
@@ -61,6 +63,7 @@ class Console:
 
     def show(self, text: str, style: str = "") -> None:
         """Print text as it is, in colour on a terminal; bars stay below it."""
+        # As Text, what a client or a path has in square brackets is no markup.
         self._rich.print(Text(text, style=style if self.is_terminal else ""))
 
     def error(self, text: str) -> None:
@@ -105,6 +108,7 @@ class Console:
         page = f"   chat page: {url}/" if welcome.page else ""
         self.line(f"ready in {time.monotonic() - self._started:.1f} s   {url}{page}", "green")
         if self._bars:
+            # A person tries it; a file that keeps the lines need not have it.
             self.show(_CURL.format(url=url, key=_KEY if welcome.keyed else ""))
         self.line(f"  OpenAI base URL    {url}/v1")
         self.line(f"  Anthropic base URL {url}")
@@ -117,9 +121,8 @@ class Console:
         if not running:
             self.line("stopping")
         else:
-            noun = "answer" if running == 1 else "answers"
             self.line(
-                f"stopping: {running} {noun} in progress, up to {seconds:.0f} s "
+                f"stopping: {counted(running, 'answer')} in progress, up to {seconds:.0f} s "
                 "(Ctrl+C again to stop now)"
             )
 
@@ -130,30 +133,12 @@ class Console:
     def stopped(self, stats: EngineStats) -> None:
         """Say that it is over, and what was done."""
         requests = sum(stats.outcomes.values())
-        tokens = _rounded(stats.prompt_tokens + stats.generation_tokens)
-        ran = _duration(time.monotonic() - self._started)
-        noun = "request" if requests == 1 else "requests"
-        self.line(f"stopped after {ran}: {requests} {noun}, {tokens} tokens")
+        tokens = rounded(stats.prompt_tokens + stats.generation_tokens)
+        ran = duration(time.monotonic() - self._started)
+        self.line(f"stopped after {ran}: {counted(requests, 'request')}, {tokens} tokens")
 
 
 def _threads(loaded: Ready) -> str:
     count = loaded.runtime.get("threads", "")
-    if not count or loaded.device != "cpu":
-        return ""
-    return ", 1 thread" if count == "1" else f", {count} threads"
-
-
-def _duration(seconds: float) -> str:
-    """Write a duration in its two largest units."""
-    minutes, left = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {left} s" if minutes else f"{left} s"
-
-
-def _rounded(count: int) -> str:
-    """Write a count with a letter for thousands (k) or millions (M)."""
-    if count < 10_000:
-        return f"{count}"
-    return f"{count / 1e3:.0f} k" if count < 999_500 else f"{count / 1e6:.1f} M"
+    # On a graphics card the few that feed it say nothing of its speed.
+    return f", {counted(int(count), 'thread')}" if count and loaded.device == "cpu" else ""

@@ -12,7 +12,9 @@ from engine.model_files import read_header
 from engine.script import MOCK
 from mashbox.columns import columns
 from mashbox.console import Console
+from mashbox.wording import size
 
+# All of an entry but `weights`, for which `source` stands, and `sampling`, which is for clients.
 _FIELDS = (
     *("id", "name", "family", "parameters", "size_bytes", "context", "source"),
     *("thinking", "tool_format", "licence"),
@@ -27,7 +29,8 @@ def model_table() -> list[str]:
 
 def model_json() -> str:
     """Give the catalogue as a JSON array, an object a model; raises ModelError like the table."""
-    return json.dumps([_object(entry) for entry in entries()], indent=2)
+    default = default_model()
+    return json.dumps([_object(entry, entry.id == default) for entry in entries()], indent=2)
 
 
 def pull(name: str, console: Console) -> str:
@@ -35,6 +38,7 @@ def pull(name: str, console: Console) -> str:
     refuse_mock(name)
     source = resolve(name, lambda done, total: console.progress("download", done, total))
     console.clear()
+    # A hub id may name what is no model that writes; better told now than at the next run.
     read_header(source.path)
     return f"{source.id} is in {source.path}"
 
@@ -45,13 +49,6 @@ def refuse_mock(name: str) -> None:
         raise ModelError(f"{MOCK} has no weights. It always runs: mashbox run {MOCK}")
 
 
-def size(count: int | None) -> str:
-    """Write bytes as MB or GB; unknown ones as a dash."""
-    if count is None:
-        return "-"
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
 def _row(entry: Entry) -> tuple[str, ...]:
     is_here = "yes" if here(entry) else "no"
     context = "-" if entry.context is None else f"{entry.context}"
@@ -59,6 +56,6 @@ def _row(entry: Entry) -> tuple[str, ...]:
     return entry.id, parameters, size(entry.size_bytes), context, entry.source, is_here
 
 
-def _object(entry: Entry) -> dict[str, Any]:
+def _object(entry: Entry, is_default: bool) -> dict[str, Any]:
     known = {name: getattr(entry, name) for name in _FIELDS}
-    return known | {"here": here(entry), "default": entry.id == default_model()}
+    return known | {"here": here(entry), "default": is_default}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,13 @@ from engine.model_format import FORMATS
 from engine.script import MOCK
 from mashbox.hosts import host_name
 from mashbox.logs import LogFormat
+
+# The groups of --help, each in one piece, as docs/cli_tables.py wants them.
+_server = partial(typer.Option, rich_help_panel="Server")
+_model = partial(typer.Option, rich_help_panel="Model")
+_logs = partial(typer.Option, rich_help_panel="Logs")
+# A flag takes no value, which its row of --help would name otherwise.
+_FLAG = ""
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
@@ -80,6 +88,7 @@ def _model_names(incomplete: str) -> list[str]:
     from engine.catalog import model_ids
     from engine.errors import ModelError
 
+    # A broken catalogue is told by the command, not between the words of a line being typed.
     with contextlib.suppress(ModelError):
         return [name for name in (*model_ids(), MOCK) if name.startswith(incomplete)]
     return []
@@ -94,8 +103,7 @@ Model = Annotated[
     ),
 ]
 WantedModel = Annotated[
-    str,
-    typer.Argument(help="A known model's id, or a hub id.", autocompletion=_model_names),
+    str, typer.Argument(help="A known model's id, or a hub id.", autocompletion=_model_names)
 ]
 CheckedModel = Annotated[
     str | None,
@@ -106,167 +114,121 @@ CheckedModel = Annotated[
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print a JSON array instead of a table.")
+    bool, typer.Option("--json", metavar=_FLAG, help="Print a JSON array instead of a table.")
 ]
 Host = Annotated[
     str,
-    typer.Option(
+    _server(
         help="Address to listen on; one that others can reach needs keys.",
         callback=_check_host,
         metavar="ADDRESS",
-        rich_help_panel="Server",
     ),
 ]
 Port = Annotated[
-    int,
-    typer.Option(
-        help="Port to listen on; 0 takes a free one.",
-        min=0,
-        max=65535,
-        metavar="PORT",
-        rich_help_panel="Server",
-    ),
+    int, _server(help="Port to listen on; 0 takes a free one.", min=0, max=65535, metavar="PORT")
 ]
 ApiKeyFile = Annotated[
     Path | None,
-    typer.Option(
+    _server(
         help="File with the keys that open the server, one a line, each optionally followed by "
         "a tenant's name. MASHBOX_API_KEY in the environment is a key too.",
         metavar="FILE",
-        rich_help_panel="Server",
     ),
 ]
 AllowedHost = Annotated[
     list[str],
-    typer.Option(
+    _server(
         help="Host name that the server answers to besides its own, as behind a proxy; "
         "can be given repeatedly.",
         callback=_check_names,
         metavar="NAME",
-        rich_help_panel="Server",
     ),
 ]
-Ui = Annotated[
-    bool,
-    typer.Option("--ui", metavar="", help="Serve a chat page at /.", rich_help_panel="Server"),
-]
+Ui = Annotated[bool, _server("--ui", metavar=_FLAG, help="Serve a chat page at /.")]
 Drain = Annotated[
     float,
-    typer.Option(
+    _server(
         help="Seconds that running answers get to end when the server is told to stop.",
         min=0,
         metavar="SECONDS",
-        rich_help_panel="Server",
     ),
 ]
 Ctx = Annotated[
     int | None,
-    typer.Option(
+    _model(
         help="Tokens of one request, prompt and answer together. Default: what fits in "
         "memory, at most the model's maximum.",
         min=16,
         metavar="TOKENS",
-        rich_help_panel="Model",
     ),
 ]
 Slots = Annotated[
-    int,
-    typer.Option(
-        help="Requests decoded together; others wait.",
-        min=1,
-        max=256,
-        metavar="N",
-        rich_help_panel="Model",
-    ),
+    int, _model(help="Requests decoded together; others wait.", min=1, max=256, metavar="N")
 ]
 CacheRam = Annotated[
     int | None,
-    typer.Option(
+    _model(
         help="MiB of host memory for prompts that no slot holds any more; 0 for none. Default: "
         "2048, at most a quarter of what the model leaves.",
         min=0,
         metavar="MiB",
-        rich_help_panel="Model",
     ),
 ]
 Device = Annotated[
-    str,
-    typer.Option(
-        help="auto, cpu, cuda, cuda:N or mps.",
-        callback=_check_device,
-        metavar="DEVICE",
-        rich_help_panel="Model",
-    ),
+    str, _model(help="auto, cpu, cuda, cuda:N or mps.", callback=_check_device, metavar="DEVICE")
 ]
 DtypeOption = Annotated[
     Dtype,
-    typer.Option(
-        help="Arithmetic of the weights: auto, float32, bfloat16 or float16.",
-        metavar="DTYPE",
-        rich_help_panel="Model",
-    ),
+    _model(help="Arithmetic of the weights: auto, float32, bfloat16 or float16.", metavar="DTYPE"),
 ]
 QuantOption = Annotated[
     Quant,
-    typer.Option(
+    _model(
         help="Rounding of the weights: none, int8, or auto (int8 where native kernels run, unless "
         "--dtype is given).",
         metavar="QUANT",
-        rich_help_panel="Model",
     ),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(
+    _model(
         help="Threads of arithmetic on the CPU. Default: one for each physical core.",
         min=1,
         max=1024,
         metavar="N",
-        rich_help_panel="Model",
     ),
 ]
 ToolFormat = Annotated[
     str | None,
-    typer.Option(
+    _model(
         help="How the model writes tool calls, where its chat template does not tell: "
         f"{', '.join(FORMATS)}.",
         callback=_check_tool_format,
         metavar="FORMAT",
-        rich_help_panel="Model",
     ),
 ]
 MockScript = Annotated[
     Path | None,
-    typer.Option(
+    _model(
         help="JSON file with the answers of the model mock. Default: a greeting or a call.",
         exists=True,
         dir_okay=False,
         metavar="FILE",
-        rich_help_panel="Model",
     ),
 ]
 LogFormatOption = Annotated[
-    LogFormat,
-    typer.Option(
-        help="How log lines are written: text or json.", metavar="FORMAT", rich_help_panel="Logs"
-    ),
+    LogFormat, _logs(help="How log lines are written: text or json.", metavar="FORMAT")
 ]
 Verbose = Annotated[
     bool,
-    typer.Option(
+    _logs(
         "--verbose",
         "-v",
-        metavar="",
-        help="Log polls of health and metrics too.",
-        rich_help_panel="Logs",
+        metavar=_FLAG,
+        help="Log polls of health and metrics too, and where a fault of mashbox arose.",
     ),
 ]
-Quiet = Annotated[
-    bool,
-    typer.Option(
-        "--quiet", metavar="", help="Log warnings and errors only.", rich_help_panel="Logs"
-    ),
-]
+Quiet = Annotated[bool, _logs("--quiet", metavar=_FLAG, help="Log warnings and errors only.")]
 Recording = Annotated[
     typer.FileBinaryRead,
     typer.Argument(help="HAR file, or JSON lines with an exchange each; - reads standard input."),

@@ -10,8 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from handlers.access import check_host, check_origin, read_host
-from handlers.errors import ApiError
+from handlers.access import check_host, check_origin, read_host, wrong_method
 
 _TYPES = {
     ".html": "text/html",
@@ -64,11 +63,7 @@ class ChatPage:
         check_host(host, self._hosts)
         check_origin(headers, host, scope)
         if scope["method"] != "GET":
-            raise ApiError(
-                405,
-                f"{scope['path']} does not take {scope['method']}; use GET, HEAD.",
-                headers={"Allow": "GET, HEAD"},
-            )
+            raise wrong_method(scope["path"], scope["method"], ("GET", "HEAD"))
 
 
 def _walk(folder: Traversable) -> dict[str, Traversable]:

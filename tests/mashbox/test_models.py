@@ -12,7 +12,7 @@ from engine.config import ModelSource
 from engine.errors import ModelError
 from mashbox import models
 from mashbox.console import Console
-from mashbox.models import model_json, model_table, pull, size
+from mashbox.models import model_json, model_table, pull
 from tests.mashbox.own_catalogue import write_catalogue
 
 
@@ -62,11 +62,3 @@ def test_the_mock_needs_no_pull() -> None:
         ModelError, match=r"^mock has no weights\. It always runs: mashbox run mock"
     ):
         pull("mock", Console())
-
-
-@pytest.mark.parametrize(
-    ("count", "written"),
-    [(None, "-"), (0, "0 MB"), (999_000_000, "999 MB"), (16_400_000_000, "16.4 GB")],
-)
-def test_sizes_are_written_short(count: int | None, written: str) -> None:
-    assert size(count) == written
