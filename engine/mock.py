@@ -42,7 +42,7 @@ class MockEngine(Engine):
         try:
             directives = read_directives(_user_text(request.prompt))
         except DirectiveError as error:
-            refusal = BadPrompt(str(error))
+            refusal = BadPrompt(f"{request.prompt_field}: {error}")
             refusal.field = request.prompt_field
             raise refusal from None
         answer = self._script.choose(situation_of(request.prompt), directives)
@@ -78,6 +78,7 @@ class _Edit:
                 self._break()
                 self._pieces += 1
             case Finished():
+                self._break()
                 return replace(event, usage=self._told(event.usage))
         return event
 

@@ -29,6 +29,8 @@ from engine.script import (
 DIRECTIVE = "#!mock"
 # A longer word, such as #!mockery, is the user's own.
 _DIRECTIVE = re.compile(rf"^{DIRECTIVE}(?=[\s{{]|$)[ \t]*", re.MULTILINE)
+# More is no count of tokens and no time that anybody waits for; it would only overflow somewhere.
+_HIGHEST = 10**9
 _COUNTS = tuple(field.name for field in fields_of(Counts))
 
 
@@ -49,8 +51,8 @@ def scripted_source(script: Path | None) -> ModelSource:
 def read_script(path: Path) -> Script:
     """Read a script file; raises ModelError, naming the place, when it is not a script."""
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        data = _sendable(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"The script {path} cannot be read: {error}.") from error
     try:
         return _script(data)
@@ -73,13 +75,20 @@ def read_directives(text: str) -> tuple[ScriptedAnswer, ...]:
 def _directive(text: str, start: int) -> ScriptedAnswer:
     try:
         # What comes behind the JSON is the user's again.
-        data, _ = json.JSONDecoder().raw_decode(text, start)
-    except (ValueError, RecursionError) as error:
-        raise DirectiveError(f"{DIRECTIVE} is not followed by JSON: {error}.") from None
-    try:
+        data = _sendable(json.JSONDecoder().raw_decode(text, start)[0])
         return _answer(data, DIRECTIVE, match=False)
+    except (ValueError, RecursionError) as error:
+        wrong = f"{DIRECTIVE} is not followed by JSON: {error}"
     except _Wrong as error:
-        raise DirectiveError(f"{error}; correct it, docs/mock.md tells its fields.") from None
+        wrong = str(error)
+    raise DirectiveError(f"{wrong}; correct it, docs/mock.md tells its fields.")
+
+
+def _sendable(data: Any) -> Any:
+    """Return parsed JSON; raises ValueError for what Python reads of it and no answer can carry."""
+    # NaN, 1e999, and halves of surrogate pairs.
+    json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
+    return data
 
 
 def _script(data: Any) -> Script:
@@ -139,6 +148,8 @@ def _refusal(data: Any, where: str) -> Refusal:
     fields = _fields(data, where, kind=str, times=int, retry_after=int)
     if fields.get("kind") not in get_args(RefusalKind):
         raise _Wrong(f"{where}.kind is none of {', '.join(get_args(RefusalKind))}")
+    if fields.get("retry_after") == 0:
+        raise _Wrong(f"{where}.retry_after is 0, where a server says 1 or more")
     return Refusal(**fields)
 
 
@@ -162,8 +173,14 @@ def _part(data: Any, where: str) -> Part:
 
 def _call(data: Any, where: str) -> CallPart:
     fields = _fields(data, where, name=str, names=list, arguments=dict)
-    names = tuple(map(str, fields.get("names", [])))
-    return CallPart(fields.get("name"), names, fields.get("arguments"))
+    names = fields.get("names", [])
+    if not all(isinstance(name, str) and name for name in names):
+        raise _Wrong(f"{where}.names has something else than names in it")
+    if fields.get("name") == "":
+        raise _Wrong(f"{where}.name is empty")
+    if "name" in fields and "names" in fields:
+        raise _Wrong(f"{where} has both name and names")
+    return CallPart(fields.get("name"), tuple(names), fields.get("arguments"))
 
 
 def _fields(data: Any, where: str, **types: type) -> dict[str, Any]:
@@ -182,7 +199,7 @@ def _is(value: Any, wanted: type) -> bool:
     if wanted in (int, float):
         # All numbers are counts or times; to Python true is one too.
         number = (int, float) if wanted is float else int
-        return isinstance(value, number) and not isinstance(value, bool) and value >= 0
+        return isinstance(value, number) and not isinstance(value, bool) and 0 <= value <= _HIGHEST
     return isinstance(value, wanted)
 
 
@@ -191,6 +208,6 @@ _TYPE_NAMES = {
     list: "array",
     dict: "object",
     bool: "boolean",
-    int: "integer (0 or more)",
-    float: "number (0 or more)",
+    int: f"integer (0 to {_HIGHEST})",
+    float: f"number (0 to {_HIGHEST})",
 }

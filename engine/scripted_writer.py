@@ -12,7 +12,7 @@ import tokenizers
 
 from engine.example_json import example_arguments
 from engine.model_format import ModelFormat
-from engine.script import CallPart, Part, TextPart
+from engine.script import MAX_CONTEXT, CallPart, Part, TextPart
 from engine.scripted_prompt import OfferedTool, ReadPrompt
 from engine.tool_prompt import calls_text
 
@@ -88,7 +88,9 @@ class Writer:
         if part.kind == "echo":
             body = f"{part.text} {_first_words(prompt.user)}"
         if part.tokens is not None:
-            body = tuple(islice(cycle(self._encode([_Piece("", body)])), part.tokens))
+            # No answer is longer than the longest context.
+            count = min(part.tokens, MAX_CONTEXT)
+            body = tuple(islice(cycle(self._encode([_Piece("", body)])), count))
         if part.kind == "raw":
             return _Piece("", body)
         if part.kind != "reasoning":

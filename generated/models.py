@@ -1684,11 +1684,11 @@ class ResponseObject(ApiModel):
     tools: JsonArray[dict[str, Any]]
     """As in the request."""
     tool_choice: Annotated[ToolChoiceMode | dict[str, Any], ByJsonType]
-    """As in the request."""
+    """As in the request; a tool is named in the flat form."""
     parallel_tool_calls: StrictBool
     """As in the request."""
     max_output_tokens: Annotated[StrictInt | None, Field(ge=1)]
-    """As in the request."""
+    """The limit that the request sets, under whichever name."""
     temperature: Annotated[StrictFloat, Field(ge=0.0, le=4.0)]
     """As in the request."""
     top_p: Annotated[StrictFloat, Field(gt=0.0, le=1.0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,6 +105,15 @@ def test_every_response_has_a_request_id_and_busy_ones_a_retry_after(document: J
         assert ("Upgrade" in response["headers"]) == (status == "426")
         streams = "text/event-stream" in response.get("content", {})
         assert ("Cache-Control" in response["headers"]) == streams
+
+
+def test_the_description_names_the_paths_that_take_keys(document: Json) -> None:
+    sentences = document["info"]["description"].split(". ")
+    named = re.findall(r"/[\w.]+", next(s for s in sentences if "started with keys" in s))
+    assert named == ["/v1", "/metrics", "/openapi.json"]
+    assert {op.path for op in operations(document) if op.needs_key} == {
+        path for path in document["paths"] if path.startswith("/v1/") or path in named
+    }
 
 
 def test_keys_are_for_all_but_readiness_and_optional_unless_the_server_has_some(

@@ -151,9 +151,20 @@ async def test_an_answer_breaks_at_its_piece_of_text(
     assert TEXT.startswith("".join(pieces))
 
 
+@pytest.mark.parametrize(("field", "error"), [("error_at", EngineError), ("cut_at", ConnectionCut)])
+async def test_an_answer_can_break_behind_its_last_piece_of_text(
+    tmp_path: Path, field: str, error: type[Exception]
+) -> None:
+    stage = await Stage(tmp_path, HELLO).load()
+    pieces = [e for e in await stage.ask(directive(**HELLO)) if isinstance(e, PartDelta)]
+    with pytest.raises(error):
+        await stage.ask(directive(**HELLO, **{field: len(pieces)}))
+    assert sum(isinstance(event, PartDelta) for event in stage.events) == len(pieces)
+
+
 async def test_a_wrong_directive_blames_the_prompts_field(tmp_path: Path) -> None:
     stage = await Stage(tmp_path, HELLO).load()
-    with pytest.raises(BadPrompt, match=r'#!mock has no field "text"') as refused:
+    with pytest.raises(BadPrompt, match=r'^input: #!mock has no field "text"') as refused:
         await stage.begin('#!mock {"text": "Hi"}', field="input")
     assert refused.value.field == "input"
 

@@ -23,6 +23,9 @@ from engine.script_reader import DirectiveError, read_directives, read_script
 SITUATION = Situation("What is up?", False, tools=True, request=1, restarts=0)
 
 
+IN_ARGUMENTS = '#!mock {"parts": [{"tool_call": {"name": "f", "arguments": {"a": %s}}}]}'
+
+
 def script(tmp_path: Path, data: Any) -> Script:
     path = tmp_path / "script.json"
     path.write_text(json.dumps(data))
@@ -98,6 +101,15 @@ def test_an_answer_whose_match_fits_goes_first(match: Match, other: dict[str, An
         ),
         ({"answers": [{"match": {"tools": 1}}]}, "answers[0].match.tools is not of type boolean"),
         ({"answers": [{"refuse": {"kind": "no"}}]}, "answers[0].refuse.kind is none of rate_limit"),
+        ({"answers": [{"refuse": {"kind": "loading", "retry_after": 0}}]}, "retry_after is 0"),
+        ({"answers": [{"first_delay_ms": 10**400}]}, "first_delay_ms is not of type number (0 to"),
+        ({"answers": [{"parts": [{"tool_call": {"names": [5]}}]}]}, "names has something else"),
+        ({"answers": [{"parts": [{"tool_call": {"names": [""]}}]}]}, "names has something else"),
+        ({"answers": [{"parts": [{"tool_call": {"name": ""}}]}]}, "tool_call.name is empty"),
+        (
+            {"answers": [{"parts": [{"tool_call": {"name": "f", "names": ["g"]}}]}]},
+            "tool_call has both name and names",
+        ),
         ({"answers": [{"usage": {"tokens": 1}}]}, 'answers[0].usage has no field "tokens"'),
         ({"answers": [{"cut_at": 1}, {}]}, "answers[0].cut_at is for an answer with a match"),
         (
@@ -120,7 +132,8 @@ def test_a_wrong_script_is_refused_naming_the_place(
 
 def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text("{")
-    for name in ("script.json", "missing.json"):
+    (tmp_path / "deep.json").write_text("[" * 10**5)
+    for name in ("script.json", "deep.json", "missing.json"):
         with pytest.raises(ModelError, match="cannot be read"):
             read_script(tmp_path / name)
 
@@ -156,6 +169,9 @@ def test_a_directive_is_the_json_after_its_word_at_the_start_of_a_line() -> None
         ("#!mock{", "#!mock is not followed by JSON"),
         ("#!mock {", "#!mock is not followed by JSON"),
         ("#!mock " + "[" * 10**5, "#!mock is not followed by JSON"),
+        ('#!mock {"parts": [{"text": "\\ud800"}]}', "surrogates not allowed; correct it"),
+        (IN_ARGUMENTS % "NaN", "#!mock is not followed by JSON: Out of range"),
+        (IN_ARGUMENTS % "1e999", "#!mock is not followed by JSON: Out of range"),
         ("#!mock []", "#!mock is not an object"),
         ('#!mock {"match": {}}', '#!mock has no field "match"'),
         ('#!mock {"parts": [{"text": 1}]}', "#!mock.parts[0].text is not of type string"),

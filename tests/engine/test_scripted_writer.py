@@ -7,7 +7,7 @@ import pytest
 from engine.events import PartDelta
 from engine.model_format import FORMATS, detect_format
 from engine.response_parser import ResponseParser
-from engine.script import CallPart, Part, TextPart
+from engine.script import MAX_CONTEXT, CallPart, Part, TextPart
 from engine.scripted_prompt import OfferedTool, ReadPrompt
 from engine.scripted_writer import Writer, Writing
 from tests.engine.scripted_model import TEMPLATE, TOKENIZER, WEATHER, spelled
@@ -122,6 +122,10 @@ def test_text_is_cut_or_repeated_to_its_number_of_tokens() -> None:
     whole = len(TOKENIZER.encode("one two three").ids)
     for tokens in (1, whole, 3 * whole + 1):
         assert len(write(TextPart("text", "one two three", tokens)).ids) == tokens
+
+
+def test_no_part_is_written_longer_than_the_longest_context() -> None:
+    assert len(write(TextPart("text", "one", 10**9)).ids) == MAX_CONTEXT
 
 
 def test_an_endless_answer_goes_on_with_its_last_part_unclosed() -> None:
