@@ -67,11 +67,13 @@ def model_report(name: str) -> str:
         took = describe_memory(demand.need(ctx, DEFAULT_SLOTS), DEFAULT_SLOTS, ctx, room.free)
         return f"{found.id}: {took}"
     needs, fits = _fit(found, room)
-    told = f"{name} needs about {needs}, {size(room.free)} is free. It is not on this machine yet"
+    need = f"What {name} needs is not known" if needs == "-" else f"{name} needs about {needs}"
+    told = f"{need}, {size(room.free)} is free. It is not on this machine yet"
     if fits == "no":
         raise ModelError(f"{told}, and will not fit. Take a smaller model.")
     advice = "" if fits in ("yes", "?") else f"; it will fit {fits}"
-    return f"{told} ({size(found.size_bytes)} to fetch){advice}. Fetch it: mashbox pull {name}"
+    download = "" if found.size_bytes is None else f" ({size(found.size_bytes)} to fetch)"
+    return f"{told}{download}{advice}. Fetch it: mashbox pull {name}"
 
 
 def _device(machine: Machine) -> str:

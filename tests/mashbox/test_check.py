@@ -104,6 +104,13 @@ def test_a_model_that_is_not_here_is_judged_by_its_size() -> None:
         model_report("huge")
 
 
+def test_what_the_catalogue_does_not_know_of_a_model_is_not_told() -> None:
+    assert model_report("vague") == (
+        "What vague needs is not known, 20.0 GB is free. It is not on this machine yet. "
+        "Fetch it: mashbox pull vague"
+    )
+
+
 def test_an_unknown_model_and_the_mock_are_refused() -> None:
     for name, said in (
         ("tinny", "Did you mean tiny"),
