@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from mashbox.stream_order import DONE, END, order_faults
+from mashbox.stream_order import order_faults
+from mashbox.stream_rules import DONE, END
 
 _NEWLINES = re.compile("\r\n?")
 # The schemas of events that have names; the data of any other stream's last event is `[DONE]`.

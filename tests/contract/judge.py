@@ -15,7 +15,8 @@ from bench.protocols import WIRES
 from bench.wire import Broken, read_events
 from mashbox.app import contract
 from mashbox.schema_check import SchemaCheck, resolve
-from mashbox.stream_order import END, order_faults
+from mashbox.stream_order import order_faults
+from mashbox.stream_rules import END
 
 Json = dict[str, Any]
 

@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import Any, Self
 
 import httpx
 import psutil
@@ -22,23 +24,59 @@ HTTP = httpx.Client(timeout=120.0, limits=httpx.Limits(max_connections=None))
 _READY = re.compile(r"(http://\S+)")
 
 
-class Server:
-    """`mashbox run` as a process; a context manager that leaves nothing behind."""
+class Program:
+    """`mashbox` as a process, of which a thread reads; a context manager that leaves nothing."""
+
+    def __init__(self, arguments: Sequence[str], read: Callable[[], None], **options: Any) -> None:
+        command = [sys.executable, "-m", "mashbox", *arguments]
+        self.process: subprocess.Popen[str] = subprocess.Popen(command, **options)
+        self._reader = threading.Thread(target=read, daemon=True)
+        self._reader.start()
+
+    @property
+    def output(self) -> str:
+        """What it printed."""
+        raise NotImplementedError
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait; returns the exit code."""
+        self.process.send_signal(number)
+        code = self.process.wait(60)
+        self._reader.join(10)
+        return code
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(60)
+        if error:
+            print(self.output)
+
+
+class Server(Program):
+    """`mashbox run`, and what tests ask of it."""
 
     def __init__(self, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mashbox", "run", "--port", "0", *options],
+        self.lines: deque[str] = deque(maxlen=200)
+        self._listening = threading.Event()
+        self._url = ""
+        super().__init__(
+            ["run", "--port", "0", *options],
+            self._read,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0,
         )
-        self.lines: deque[str] = deque(maxlen=200)
-        self._listening = threading.Event()
-        self._url = ""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -97,25 +135,3 @@ class Server:
     def descendants(self) -> list[psutil.Process]:
         """Its child processes."""
         return psutil.Process(self.process.pid).children(recursive=True)
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and wait; returns the exit code."""
-        self.process.send_signal(number)
-        code = self.process.wait(60)
-        self._reader.join(10)
-        return code
-
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(60)
-        if error:
-            print(self.output)

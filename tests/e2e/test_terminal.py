@@ -6,18 +6,15 @@ import os
 import pty
 import re
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import httpx
 import pytest
 
 from bench.protocols import Chat
 from tests.e2e.scripts import ENDLESS, Pending, scripted
-from tests.e2e.server import Server
+from tests.e2e.server import Program, Server
 
 pytestmark = pytest.mark.e2e
 
@@ -25,23 +22,23 @@ COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d "
 
 
-class Terminal:
-    """`mashbox` as the only program of a terminal; a context manager that leaves nothing behind."""
+class Terminal(Program):
+    """`mashbox` as the only program of a terminal."""
 
     def __init__(self, *arguments: str, **variables: str) -> None:
         ours, theirs = pty.openpty()
         self.written = ""
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mashbox", *arguments],
+        self._more = threading.Condition()
+        super().__init__(
+            arguments,
+            lambda: self._read(ours),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
             env={**_without_wishes(), "TERM": "xterm", **variables},
         )
+        # Only without our copy of its end does the last program's leaving end the reading.
         os.close(theirs)
-        self._more = threading.Condition()
-        self._reader = threading.Thread(target=self._read, args=(ours,), daemon=True)
-        self._reader.start()
 
     def _read(self, descriptor: int) -> None:
         with open(descriptor, "rb", buffering=0) as screen:
@@ -55,37 +52,16 @@ class Terminal:
                 return
 
     @property
-    def text(self) -> str:
+    def output(self) -> str:
         """All that was written, without what only moves or colours."""
         return COLOUR.sub("", self.written).replace("\r", "")
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """Wait until something matches."""
         with self._more:
-            assert self._more.wait_for(lambda: re.search(pattern, self.text), 120), self.text
-        found = re.search(pattern, self.text)
-        assert found
+            found = self._more.wait_for(lambda: re.search(pattern, self.output), 120)
+        assert found, self.output
         return found
-
-    def stop(self) -> int:
-        """Press Ctrl+C; returns the exit code."""
-        self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(60)
-        self._reader.join(10)
-        return code
-
-    def __enter__(self) -> Terminal:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(60)
 
 
 def _without_wishes() -> dict[str, str]:
@@ -109,11 +85,11 @@ def test_a_terminal_shows_how_to_call_and_a_line_of_columns_for_each_request() -
             r"req [0-9a-f]{8}  session pi-42\n"
         )
         terminal.wait_for(r"chat      404 model not found \(model\)  ")
-        assert terminal.stop() == 0
-    assert re.search(r"stopping\nstopped after \d+ s: 1 request, \d+ tokens\n$", terminal.text)
+        assert terminal.stop(signal.SIGINT) == 0
+    assert re.search(r"stopping\nstopped after \d+ s: 1 request, \d+ tokens\n$", terminal.output)
     assert "\x1b[33m" in terminal.written
     # The bars are gone, and the cursor is back.
-    assert terminal.text.startswith("mashbox ") and "  starting" in terminal.text
+    assert terminal.output.startswith("mashbox ") and "  starting" in terminal.output
     assert terminal.written.count("\x1b[?25l") == terminal.written.count("\x1b[?25h") > 0
 
 
@@ -125,7 +101,7 @@ def test_the_bars_of_a_model_follow_its_start() -> None:
         terminal.wait_for(r"loading .* [1-9]\d* / 538 MB")
         terminal.wait_for(r"warm-up .* 3 / 3")
         terminal.wait_for(r"model     weights 0\.\d\d GB · cpu, ")
-        assert terminal.stop() == 0
+        assert terminal.stop(signal.SIGINT) == 0
 
 
 @pytest.mark.parametrize("wish", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
@@ -134,9 +110,9 @@ def test_a_terminal_without_colour_gets_plain_lines(wish: dict[str, str]) -> Non
         url = terminal.wait_for(r"ready in \d+\.\d s   (http://\S+)\n")[1]
         question(url)
         terminal.wait_for(r"POST /v1/chat/completions 200 seconds=\d.* finish=stop ")
-        assert terminal.stop() == 0
+        assert terminal.stop(signal.SIGINT) == 0
     assert "\x1b" not in terminal.written
-    assert all(re.match(STAMP, line) for line in terminal.text.splitlines())
+    assert all(re.match(STAMP, line) for line in terminal.output.splitlines())
 
 
 def test_a_file_gets_every_fact_in_a_timestamped_line(tmp_path: Path) -> None:

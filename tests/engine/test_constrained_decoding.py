@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, LlamaConfig
 
 from engine.config import EngineConfig, ModelSource
 from engine.constraint import ConstraintCompiler
@@ -19,6 +17,7 @@ from engine.request import ChatPrompt, SamplingParams, Tool, ToolChoice
 from engine.scheduler import Scheduler
 from engine.tool_grammar import build_constraint
 from tests.engine.constrained import EOS, vocabulary
+from tests.engine.tiny_models import tiny_model
 
 TOKENIZER = vocabulary("hermes", None)
 # More ids than the tokenizer has, and no multiple of 32.
@@ -39,19 +38,7 @@ PROMPT = tuple(TOKENIZER.encode("hello world").ids)
 
 @cache
 def runner() -> TransformersRunner:
-    torch.set_num_threads(1)
-    torch.manual_seed(3)
-    config = LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.3,
-        eos_token_id=None,
-    )
-    return TransformersRunner(AutoModelForCausalLM.from_config(config).eval(), CONFIG)
+    return TransformersRunner(tiny_model("llama", VOCAB), CONFIG)
 
 
 def constraint(mode: str) -> Constraint:

@@ -140,12 +140,13 @@ CONFIGS: dict[str, Any] = {
 }
 
 
-def tiny_model(name: str) -> PreTrainedModel:
-    """The same random model for the same name, in eval mode."""
+def tiny_model(name: str, vocab_size: int = VOCAB) -> PreTrainedModel:
+    """The same random model for the same name and vocabulary, in eval mode."""
     torch.set_num_threads(1)
     torch.manual_seed(7)
-    model = AutoModelForCausalLM.from_config(CONFIGS[name]())
-    return model.eval()
+    config = CONFIGS[name]()
+    config.vocab_size = vocab_size
+    return AutoModelForCausalLM.from_config(config).eval()
 
 
 def generate(model: PreTrainedModel, prompt: list[int], max_tokens: int) -> list[int]:
