@@ -96,11 +96,10 @@ def _without_billing(text: str) -> str:
 def _read_tools(tools: Iterable[MessagesTool], referenced: set[str]) -> Iterator[Tool]:
     for tool in tools:
         match tool:
-            case MessagesTool(
-                type="custom" | None, name=str() as name, input_schema=dict() as schema
-            ):
+            case MessagesTool(type="custom" | None, name=str() as name, input_schema=schema):
                 if name and (tool.defer_loading is not True or name in referenced):
-                    yield Tool(name, _string(tool.description), schema)
+                    parameters = schema if isinstance(schema, dict) else {}
+                    yield Tool(name, _string(tool.description), parameters)
 
 
 def _string(value: Any) -> str:

@@ -25,8 +25,6 @@ from tests.handlers.message_bodies import (
     [
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 8},
         {"type": "unknown", "name": "x", "input_schema": {}},
-        {"name": "x"},
-        {"name": "x", "input_schema": None},
         {"name": "", "input_schema": {}},
         {"name": 5, "input_schema": {}},
         {"input_schema": {}},
@@ -40,6 +38,11 @@ def test_tools_that_cannot_be_offered_are_left_out(odd: Json) -> None:
 def test_a_custom_tool_needs_no_description() -> None:
     tool = {"type": "custom", "name": "x", "input_schema": {}, "eager_input_streaming": True}
     assert prompt_of(tools=[tool]).tools == (Tool("x"),)
+
+
+@pytest.mark.parametrize("schema", [{}, {"input_schema": None}, {"input_schema": True}])
+def test_a_tool_without_a_schema_of_arguments_takes_any(schema: Json) -> None:
+    assert prompt_of(tools=[{"name": "x", **schema}]).tools == (Tool("x"),)
 
 
 def test_a_deferred_tool_is_offered_once_a_result_refers_to_it() -> None:
