@@ -13,6 +13,8 @@ _BAR_WIDTH = 24
 # The others are measured in bytes.
 _COUNTED = frozenset({"compiling", "warm-up"})
 _FETCHING = "download"
+# Bytes a second that are told as a whole number of megabytes.
+_LEAST_SPEED = 500_000
 
 
 class Bars:
@@ -43,8 +45,8 @@ class Bars:
             self._waiting = None
         if stage not in self._tasks:
             self._tasks[stage] = self._progress.add_task(stage, total=None, amount="")
-        text = f"{amount(stage, done, bare=True)} / {amount(stage, total)}"
-        # Without a total, as it begins, the bar moves although nothing is counted.
+        # As it begins nothing is counted, and the bar moves for want of a total.
+        text = f"{amount(stage, done, bare=True)} / {amount(stage, total)}" if done else ""
         self._progress.update(
             self._tasks[stage], completed=done, total=total if done else None, amount=text
         )
@@ -67,9 +69,11 @@ class _TimeColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         """Write it for one bar."""
         left = task.time_remaining
-        if task.description != _FETCHING or task.finished or not (task.speed and left):
+        speed = task.speed or 0
+        # What the first pieces tell is no speed yet.
+        if task.description != _FETCHING or task.finished or not left or speed < _LEAST_SPEED:
             return Text(_clock(task.finished_time or task.elapsed or 0))
-        return Text(f"{task.speed / 1e6:.0f} MB/s, {_clock(left)} left")
+        return Text(f"{speed / 1e6:.0f} MB/s, {_clock(left)} left")
 
 
 def _clock(seconds: float) -> str:

@@ -50,6 +50,13 @@ def test_a_download_tells_how_fast_it_is_and_how_long_it_takes(screen: Screen) -
     assert words(screen.lines()[0]).endswith("1000 / 1000 MB 0:00:18")
 
 
+def test_a_download_that_has_just_begun_promises_nothing(screen: Screen) -> None:
+    screen.bars.show("download", 1, 93_000_000)
+    screen.now = 1.0
+    screen.bars.show("download", 200_000, 93_000_000)
+    assert words(screen.lines()[0]).endswith("0 / 93 MB 0:00:01")
+
+
 def test_a_bar_with_large_numbers_is_one_line_of_80_columns(screen: Screen) -> None:
     screen.bars.show("download", 1, 141_100_000_000)
     screen.now = 1.0
@@ -69,6 +76,7 @@ def test_a_stage_that_has_done_nothing_yet_moves(screen: Screen) -> None:
     screen.bars.show("converting", 0, 538_000_000)
     (task,) = screen.bars._progress.tasks
     assert task.total is None
+    assert words(screen.lines()[0]) == "converting 0:00:00"
     screen.bars.show("converting", 1_000_000, 538_000_000)
     assert task.total == 538_000_000
 
