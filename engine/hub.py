@@ -45,11 +45,11 @@ def fetch_from_hub(name: str, on_progress: Progress) -> Path:
 
 def hub_folder(name: str) -> Path | None:
     """Return the local folder of hub model `name`, or None; nothing is asked of the network."""
-    from huggingface_hub.errors import LocalEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
         return Path(_snapshot(name, local_files_only=True))
-    except (LocalEntryNotFoundError, OSError):
+    except (HFValidationError, LocalEntryNotFoundError, OSError):
         return None
 
 

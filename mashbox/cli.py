@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -20,6 +22,7 @@ app = typer.Typer(
     epilog="Example: mashbox run\n\nExample: mashbox check",
 )
 
+_STDERR = 2
 _RUN_EXAMPLES = """Example: mashbox run smollm2-135m --port 9000
 
 Example: mashbox run ./model.gguf --ctx 8192 --slots 1"""
@@ -135,7 +138,7 @@ def check(model: given.CheckedModel = None) -> None:
     console = Console()
     with in_one_sentence(console):
         console.wait("looking")
-        lines = [model_report(model)] if model else list(machine_report())
+        lines = [model_report(model)] if model is not None else list(machine_report())
         console.clear()
         typer.echo("\n".join(lines))
 
@@ -159,5 +162,19 @@ def check_recorded_traffic(file: given.Recording) -> None:
 
 def main() -> None:
     """Run the command line."""
-    # The same in help and completion, however it was started.
-    app(prog_name="mashbox")
+    _occupy_standard_streams()
+    try:
+        # The same in help and completion, however it was started.
+        app(prog_name="mashbox")
+    except OSError as error:
+        # Only what is printed comes so far; a full disk, as a rule.
+        typer.echo(f"The output cannot be written: {error.strerror or error}.", err=True)
+        sys.stdout = None
+        sys.exit(1)
+
+
+def _occupy_standard_streams() -> None:
+    """Open streams that the caller closed, lest a socket or file gets their number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        pass
+    os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from typing import Any, NamedTuple
@@ -34,6 +35,18 @@ class Welcome(NamedTuple):
     page: bool = False
 
 
+class _Rich(RichConsole):
+    """A console that nobody has to read: a server goes on when its log's reader or disk is gone."""
+
+    def on_broken_pipe(self) -> None:
+        """Lose the line; rich would end the process."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print, or lose the line where it cannot be written."""
+        with contextlib.suppress(OSError):
+            super().print(*objects, **options)
+
+
 class Console:
     """Everything goes to standard error, so that standard output stays free for pipes.
 
@@ -43,7 +56,7 @@ class Console:
 
     def __init__(self, quiet: bool = False, as_log: bool = False) -> None:
         # Long lines are left to the terminal: what is copied out of it stays in one piece.
-        self._rich = RichConsole(stderr=True, highlight=False, soft_wrap=True)
+        self._rich = _Rich(stderr=True, highlight=False, soft_wrap=True)
         plain = self._rich.is_dumb_terminal or self._rich.no_color or as_log
         self.is_terminal = self._rich.is_terminal and not plain
         self._bars = Bars(self._rich) if self.is_terminal and not quiet else None

@@ -172,3 +172,14 @@ def test_other_names_get_the_list(name: str) -> None:
         f'No model "{name[:200]}". A path or a hub id (organisation/model) will do as well. '
         "List them: mashbox models"
     )
+
+
+def test_the_home_of_an_unknown_user_is_not_there() -> None:
+    for look in (find, resolve):
+        with pytest.raises(ModelError, match="does not exist"):
+            look("~nobody-has-this-name/model.gguf")
+
+
+def test_a_hub_id_that_the_hub_forbids_is_not_here() -> None:
+    with pytest.raises(ModelError, match="is not on this machine"):
+        find("a--b/c..d")

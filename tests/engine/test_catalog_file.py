@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -195,3 +196,41 @@ def test_the_schema_s_hub_ids_are_the_command_line_s(own: Path, name: str) -> No
     else:
         with pytest.raises(ModelError):
             read_catalogue()
+
+
+def test_a_key_that_stands_twice_is_refused(own: Path) -> None:
+    said = refusal(own, '{"models": {"a": {"weights": {"hub": "a/b", "hub": "c/d"}}}}')
+    assert said == "is not valid JSON: 'hub' stands twice in one object. Correct it there."
+
+
+def test_an_entry_cannot_take_the_scripted_models_id(own: Path) -> None:
+    assert refusal(own, json.dumps({"models": {"mock": {"weights": HUB}}})).startswith("mock is")
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"size_bytes": 10**400}, {"context": 10**400}, {"parameters": "9" * 400 + "B"}],
+)
+def test_numbers_that_cannot_be_are_refused(own: Path, field: dict[str, Any]) -> None:
+    text = json.dumps({"models": {"a": {"weights": HUB, **field}}})
+    assert refusal(own, text).startswith(f"models.a.{next(iter(field))}: ")
+
+
+def test_texts_that_would_move_the_cursor_are_refused(own: Path) -> None:
+    text = json.dumps({"models": {"a": {"weights": HUB, "parameters": "8B\x1b[31m"}}})
+    assert refusal(own, text).startswith("models.a.parameters: ")
+
+
+def test_a_pipe_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv("MASHBOX_MODELS", str(tmp_path / "pipe"))
+    with pytest.raises(ModelError, match="is no catalogue but a device"):
+        read_catalogue()
+
+
+def test_the_home_of_an_unknown_user_is_a_file_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MASHBOX_MODELS", "~nobody-has-this-name/models.json")
+    with pytest.raises(ModelError, match="No such file"):
+        read_catalogue()

@@ -265,3 +265,30 @@ def test_the_shell_completes_commands_options_and_models(
         env=os.environ | variables,
     )
     assert set(done.stdout.split()) == completed
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """Run a line in which $python stands for this interpreter."""
+    environment = {**os.environ, "python": sys.executable}
+    return subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("arguments", ["--version", "models"])
+def test_output_that_a_full_disk_refuses_is_told_in_one_sentence(arguments: str) -> None:
+    done = shell(f"$python -m mashbox {arguments} > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "The output cannot be written: No space left on device.\n"
+
+
+def test_closed_standard_streams_are_nobody_elses() -> None:
+    code = (
+        "import os, sys; from mashbox import cli;"
+        "cli.app = lambda **options: sys.exit(os.open(os.devnull, os.O_RDONLY) <= 2);"
+        "cli.main()"
+    )
+    assert shell(f'$python -c "{code}" <&- >&- 2>&-').returncode == 0
+
+
+def test_an_empty_name_is_no_model_for_check_either() -> None:
+    done = run("check", "")
+    assert done.exit_code == 1 and 'No model ""' in done.output

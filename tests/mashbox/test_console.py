@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,3 +132,20 @@ def test_a_terminal_that_wants_none_gets_no_colour_and_no_bars(
     first, second = lines(capsys)
     assert re.fullmatch(STAMP + r"loading \(2 MB\)", first)
     assert second == "failed"
+
+
+def test_lines_that_nobody_takes_are_lost_and_all_else_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", buffering=1) as broken, open("/dev/full", "w", buffering=1) as full:
+        for stream in (broken, full):
+            monkeypatch.setattr("sys.stderr", stream)
+            console = Console()
+            console.line("starting")
+            console.error("wrong")
+            # What they still hold cannot be written either.
+            monkeypatch.undo()
+            with contextlib.suppress(OSError):
+                stream.close()
