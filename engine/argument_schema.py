@@ -39,6 +39,13 @@ _DROPPED = frozenset(
         *("x-guidance", "nullable", "deprecated", "readOnly", "writeOnly", "strict"),
     }
 )
+# What may ask for properties that are not listed beside it.
+_OPEN_ENDED = frozenset(
+    {
+        *("additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf", "$ref"),
+        *("if", "dependentRequired", "dependentSchemas", "dependencies"),
+    }
+)
 # What makes most of the schemas that cannot be followed impossible to follow.
 _DEMANDING = frozenset(
     {
@@ -112,8 +119,7 @@ def _is_pattern(pattern: str) -> bool:
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
     # Authors who list properties mean these; left open, a weak model never stops adding others.
     listed = schema.get("properties")
-    open_ended = {"additionalProperties", "patternProperties", "anyOf", "oneOf", "allOf", "$ref"}
-    if not isinstance(listed, dict) or not open_ended.isdisjoint(schema):
+    if not isinstance(listed, dict) or not _OPEN_ENDED.isdisjoint(schema):
         return schema
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(name in listed for name in required):

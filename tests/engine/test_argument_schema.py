@@ -30,6 +30,22 @@ def test_empty_schema_is_any_object() -> None:
     assert usable_schema({}) == ANY_OBJECT
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"if": {"properties": {"a": {"const": 1}}}, "then": {"required": ["b"]}},
+        {"dependentRequired": {"a": ["b"]}},
+        {"dependentSchemas": {"a": {"required": ["b"]}}},
+    ],
+)
+def test_properties_that_are_not_listed_but_may_be_required_are_allowed(
+    more: dict[str, Any],
+) -> None:
+    usable = usable_schema({"type": "object", "properties": {"a": {}}, "required": ["a"], **more})
+    assert usable["properties"] == {"a": {}}
+    assert "additionalProperties" not in usable
+
+
 def test_listed_properties_are_all_there_are_unless_the_schema_says_otherwise() -> None:
     listed = {"type": "object", "properties": {"a": {"type": "string"}}}
     assert usable_schema(listed)["additionalProperties"] is False
