@@ -1,14 +1,24 @@
 /** What the user can do with chats. */
 
 import { answer, stop } from "./answer.js";
-import { branch, newChat, newId, showing, titleOf, withNode } from "./chats.js";
+import { branch, joined, newChat, newId, showing, titleOf, withNode } from "./chats.js";
 import { chatById, currentChat, keepChat, putChat, set, state } from "./state.js";
-import { dropChat, exported, imported, latestFirst, loadChats, saveChat } from "./store.js";
+import {
+  dropChat,
+  exported,
+  idInKey,
+  imported,
+  latestFirst,
+  loadChats,
+  readKept,
+  saveChat,
+} from "./store.js";
 
 /** Open a chat; null for a new one. */
 export function open(id) {
   const narrow = !matchMedia("(min-width: 800px)").matches;
-  history.replaceState(null, "", id ? `#${id}` : location.pathname + location.search);
+  const address = id ? `#${id}` : location.pathname + location.search;
+  if (id !== state.current) history.pushState(null, "", address);
   set({ current: id, editing: null, ...(narrow && { sidebar: false }) });
 }
 
@@ -27,6 +37,7 @@ export function say(text) {
 
 /** Say something else in a message's stead. */
 export function sayInstead(node, text) {
+  if (isRunning()) return;
   set({ editing: null });
   ask(currentChat(), node.parent, text);
 }
@@ -38,6 +49,7 @@ function ask(chat, parent, text) {
 
 /** Give the results of a message's calls, in their order, and have the answer go on. */
 export function giveResults(node, results) {
+  if (isRunning()) return;
   let chat = currentChat();
   for (const [index, { id }] of node.calls.entries()) {
     chat = withNode(chat, { ...message("tool", chat.leaf, results[index]), call: id });
@@ -52,6 +64,7 @@ function message(role, parent, content) {
 
 /** Have a question answered once more. */
 export function regenerate(node) {
+  if (isRunning()) return;
   const chat = currentChat();
   putChat({ ...chat, leaf: node.parent });
   answer(chat.id);
@@ -80,17 +93,19 @@ export function rename(id, title) {
 /** Delete a chat; a notice offers to bring it back. */
 export function remove(id) {
   const chat = chatById(id);
+  const wasOpen = state.current === id;
   stop(id);
   dropChat(id);
   const undo = () => {
     keep(chat);
     set({ notice: null });
+    if (wasOpen) open(id);
   };
   set({
     chats: state.chats.filter((other) => other.id !== id),
     notice: { text: `“${chat.title}” is deleted.`, action: "Undo", act: undo },
   });
-  if (state.current === id) open(null);
+  if (wasOpen) open(null);
 }
 
 function keep(chat) {
@@ -126,9 +141,13 @@ export async function importChats(file) {
   }
 }
 
-/** Take over what another tab has changed, but not under an answer that comes here. */
-export function takeOver() {
-  const running = state.chats.filter((chat) => state.runs.has(chat.id));
-  const ids = new Set(running.map((chat) => chat.id));
-  set({ chats: latestFirst([...running, ...loadChats().filter((chat) => !ids.has(chat.id))]) });
+/** Take over what another tab has kept or deleted: an answer that comes here goes on, or stops. */
+export function takeOver({ key, newValue }) {
+  if (key === null) return set({ chats: loadChats() });
+  const id = idInKey(key);
+  if (newValue === null) set({ chats: state.chats.filter((chat) => chat.id !== id) });
+  const theirs = readKept(newValue);
+  if (!id || theirs?.id !== id) return;
+  const mine = chatById(id);
+  putChat(mine ? joined(mine, theirs, state.runs.get(id)?.node) : theirs);
 }

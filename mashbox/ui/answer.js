@@ -3,7 +3,7 @@
 import { OutOfReach, streamChat } from "./api.js";
 import { branch, newId, replaced, withNode } from "./chats.js";
 import { requestBody } from "./request.js";
-import { countDown, untilKey, untilReady } from "./server.js";
+import { countDown, meetModel, untilKey, untilReady } from "./server.js";
 import { chatById, keepChat, putChat, state } from "./state.js";
 
 const KEEP_MS = 2000;
@@ -29,6 +29,15 @@ export async function answer(chatId) {
 /** Stop the answer of a chat, if one is on its way. */
 export function stop(chatId) {
   state.runs.get(chatId)?.controller.abort();
+}
+
+/** Stop all answers at once and keep them: the page is being left. */
+export function stopAll() {
+  for (const run of state.runs.values()) {
+    run.finish("stopped");
+    run.close();
+    run.controller.abort();
+  }
 }
 
 /** An answer on its way: the message so far, and how fast it comes. */
@@ -57,8 +66,9 @@ class Run {
   }
 
   /** Take what a chunk brings; throws an Error when it brings the stream's failure. */
-  read({ choices, timings, error }) {
+  read({ choices, timings, error, model }) {
     if (error) throw new Error(error.message);
+    meetModel(model);
     const [choice] = choices;
     if (choice) {
       this.readDelta(choice.delta);

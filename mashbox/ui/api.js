@@ -48,9 +48,19 @@ export async function* streamChat(body, signal) {
     rest = events.pop();
     for (const data of events.map(dataOf)) {
       if (data === "[DONE]") return;
-      if (data) yield JSON.parse(data);
+      if (data) yield chunkOf(data);
     }
   }
+}
+
+function chunkOf(data) {
+  try {
+    const chunk = JSON.parse(data);
+    if (chunk.error || Array.isArray(chunk.choices)) return chunk;
+  } catch {
+    // Neither is what it should be.
+  }
+  throw new Error("The server sent something that is no answer. Ask again.");
 }
 
 /** The data of an event; empty for a comment that keeps the connection alive. */

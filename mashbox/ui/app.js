@@ -1,6 +1,7 @@
 /** The chat page: puts its parts together, listens to keys, and meets the server. */
 
 import { isRunning, open, openFromAddress, stopHere, takeOver } from "./actions.js";
+import { stopAll } from "./answer.js";
 import { Announcer } from "./components/announcer.js";
 import { Banner } from "./components/banner.js";
 import { Composer } from "./components/composer.js";
@@ -8,9 +9,9 @@ import { Conversation } from "./components/conversation.js";
 import { IconButton } from "./components/icons.js";
 import { Settings } from "./components/settings.js";
 import { Sidebar } from "./components/sidebar.js";
+import { isComposing } from "./keys.js";
 import { meetServer } from "./server.js";
-import { chatById, currentChat, keepChat, onChange, set, state } from "./state.js";
-import { isChatKey } from "./store.js";
+import { currentChat, onChange, set, state } from "./state.js";
 import { html, render, useEffect, useReducer } from "./vendor.js";
 
 function App() {
@@ -50,13 +51,15 @@ function Header({ chat, model }) {
       html`<${IconButton} icon="menu" label="Show chats" onClick=${() => set({ sidebar: true })} />
         <${IconButton} icon="plus" label="New chat" onClick=${() => open(null)} />`
     }
-    <h1 class="chat-title">${chat?.title ?? "New chat"}</h1>
+    <h1 class="chat-title" dir="auto">${chat?.title ?? "New chat"}</h1>
     <span class="model">${model?.id ?? ""}</span>
     <${IconButton} icon="settings" label="Settings" onClick=${() => set({ settingsOpen: true })} />
   </header>`;
 }
 
 function onKey(event) {
+  // Fields use Escape for themselves.
+  if (event.defaultPrevented || isComposing(event)) return;
   const control = event.ctrlKey || event.metaKey;
   if (control && event.key.toLowerCase() === "k") {
     event.preventDefault();
@@ -79,8 +82,10 @@ function openSearch() {
 
 addEventListener("keydown", onKey);
 addEventListener("hashchange", openFromAddress);
-addEventListener("storage", ({ key }) => isChatKey(key) && takeOver());
-addEventListener("pagehide", () => [...state.runs.keys()].map(chatById).forEach(keepChat));
+addEventListener("storage", takeOver);
+// Requests may break before the page is hidden, and not every phone tells beforehand.
+addEventListener("beforeunload", stopAll);
+addEventListener("pagehide", stopAll);
 
 openFromAddress();
 render(html`<${App} />`, document.getElementById("app"));

@@ -22,7 +22,9 @@ export function titleOf(text) {
   const line = text.trim().replace(/\s+/g, " ");
   if (line.length <= TITLE_LENGTH) return line || "New chat";
   const cut = line.slice(0, TITLE_LENGTH);
-  return `${cut.slice(0, Math.max(cut.lastIndexOf(" "), TITLE_LENGTH / 2)).trimEnd()}…`;
+  const short = cut.slice(0, Math.max(cut.lastIndexOf(" "), TITLE_LENGTH / 2)).trimEnd();
+  // Nothing is left of an emoji that is cut in two.
+  return `${short.replace(/[\u200d\ufe0f]*[\ud800-\udbff]?$/, "")}…`;
 }
 
 /** The messages from the first one down to `leaf`. */
@@ -55,6 +57,13 @@ export function showing(chat, id) {
   let leaf = id;
   for (let next = id; next; next = nodes.findLast((n) => n.parent === leaf)?.id) leaf = next;
   return { ...chat, leaf };
+}
+
+/** Join a chat with its state in another tab, where it may have grown too; `node` is growing here. */
+export function joined(mine, theirs, node) {
+  const nodes = { ...mine.nodes, ...theirs.nodes, ...(node && { [node.id]: node }) };
+  const both = { ...theirs, nodes };
+  return node ? { ...both, leaf: mine.leaf } : showing(both, theirs.leaf);
 }
 
 /** Whether a chat has the words somewhere. */

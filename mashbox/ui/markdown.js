@@ -11,6 +11,10 @@ import { DOMPurify, Marked, hljs } from "./vendor.js";
 const HIGHLIGHT_LENGTH = 20_000;
 // Of a longer text the blocks that are complete are not parsed again.
 const FREEZE_LENGTH = 4000;
+// Marking up so long a run of text takes a second, and no writer means one.
+const INLINE_LENGTH = 6000;
+// Quotes and lists in each other, on one line: time grows with the square of their number.
+const DEEP = /^[ \t]*(?:>[ \t]?|(?:[-*+]|\d+[.)])[ \t]+){100}/m;
 const LINK = /^(https?:|mailto:)/i;
 
 const PURIFY = {
@@ -57,7 +61,7 @@ function codeBlock(code, info) {
   const language = code.length < HIGHLIGHT_LENGTH && hljs.getLanguage(name) ? name : null;
   const body = language ? hljs.highlight(code, { language }).value : escaped(code);
   return (
-    `<div class="code"><div class="code-head"><span>${escaped(name || "text")}</span>` +
+    `<div class="code" dir="ltr"><div class="code-head"><span>${escaped(name || "text")}</span>` +
     `<button type="button" data-copy="code" aria-label="Copy code">Copy</button></div>` +
     `<pre tabindex="0"><code>${body}</code></pre></div>`
   );
@@ -68,15 +72,44 @@ export function escaped(text) {
   return text.replace(/[&<>"']/g, (character) => names[character]);
 }
 
+class Lexer extends marked.Lexer {
+  inlineTokens(text, tokens = []) {
+    if (text.length <= INLINE_LENGTH) return super.inlineTokens(text, tokens);
+    tokens.push(...plain(text));
+    return tokens;
+  }
+}
+
+/** A text without any markup, as marked's tokens. */
+const plain = (text) =>
+  text
+    .split("\n")
+    .flatMap((line, index) => [
+      ...(index ? [{ type: "br", raw: "\n" }] : []),
+      { type: "text", raw: line, text: line },
+    ]);
+
 /** Render one block that `Blocks` has found; its HTML is safe. */
 export function renderBlock(token) {
-  return DOMPurify.sanitize(marked.parser([token]), PURIFY);
+  const html = unlessTooDeep(() => marked.parser([token])) ?? `<p>${escaped(token.raw)}</p>`;
+  return DOMPurify.sanitize(html, PURIFY);
+}
+
+/** Give what a step gives; undefined when quotes or lists in each other are more than the stack holds. */
+function unlessTooDeep(step) {
+  try {
+    return step();
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 /** The blocks of a text that grows: what is complete keeps its token, and so its place on the page. */
 export class Blocks {
   #frozen = [];
   #frozenText = "";
+  #isTooDeep = false;
 
   /** Find the blocks of a text, as marked's tokens. */
   of(source) {
@@ -87,13 +120,22 @@ export class Blocks {
       this.#frozenText = "";
     }
     const rest = text.slice(this.#frozenText.length);
-    const tokens = marked.lexer(rest);
+    const tokens = this.#lex(rest);
     const blocks = [
       ...this.#frozen,
       ...tokens.filter(({ type }) => type !== "space" && type !== "def"),
     ];
     if (rest.length > FREEZE_LENGTH) this.#freeze(tokens.slice(0, -2));
     return blocks;
+  }
+
+  /** Find the tokens of a text; one that is too deep stays plain, however it grows. */
+  #lex(text) {
+    const lex = () => new Lexer(marked.defaults).lex(text);
+    const isTooDeep = this.#isTooDeep || DEEP.test(text);
+    const tokens = isTooDeep ? undefined : unlessTooDeep(lex);
+    this.#isTooDeep = !tokens;
+    return tokens ?? [{ type: "paragraph", raw: text, tokens: plain(text) }];
   }
 
   #freeze(tokens) {

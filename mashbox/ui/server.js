@@ -20,6 +20,14 @@ export async function meetServer() {
   }
 }
 
+/** Learn anew which model runs when an answer comes from another one than before. */
+export function meetModel(id) {
+  const { model } = state.server;
+  if (!id || !model || model.id === id) return;
+  setServer({ model: null });
+  meetServer();
+}
+
 /** Wait until the server can answer; tells meanwhile whether it loads or is out of reach. */
 export async function untilReady(signal) {
   for (;;) {

@@ -1,21 +1,17 @@
 /** What the browser keeps: one entry of localStorage for each chat, one for the settings. */
 
-import { newId } from "./chats.js";
+import { newId, showing, titleOf } from "./chats.js";
 
 const CHAT = "mashbox.chat.";
 const SETTINGS = "mashbox.settings";
 const KEY = "mashbox.key";
+const TEXTS = ["system", "thinking", "tools"];
 const FORMAT = "mashbox-chats";
 
 /** All chats, the latest first; entries that are none are passed over. */
 export function loadChats() {
   const keys = Object.keys(localStorage).filter((key) => key.startsWith(CHAT));
-  return latestFirst(
-    keys
-      .map((key) => parse(localStorage.getItem(key)))
-      .map(readChat)
-      .filter(Boolean),
-  );
+  return latestFirst(keys.map((key) => readKept(localStorage.getItem(key))).filter(Boolean));
 }
 
 export const latestFirst = (chats) => chats.sort((a, b) => b.updated - a.updated);
@@ -29,11 +25,17 @@ export function dropChat(id) {
   localStorage.removeItem(CHAT + id);
 }
 
-export const isChatKey = (key) => key === null || key.startsWith(CHAT);
+/** The id of the chat that an entry is for; empty when it is for something else. */
+export const idInKey = (key) => (key.startsWith(CHAT) ? key.slice(CHAT.length) : "");
+
+/** The chat that an entry holds; null when it is none. */
+export const readKept = (text) => readChat(parse(text));
 
 export function loadSettings() {
   const found = parse(localStorage.getItem(SETTINGS));
-  return found && typeof found === "object" ? found : {};
+  if (!isObject(found)) return {};
+  const isRight = ([name, value]) => typeof value === (TEXTS.includes(name) ? "string" : "number");
+  return Object.fromEntries(Object.entries(found).filter(isRight));
 }
 
 export const saveSettings = (settings) => save(SETTINGS, settings);
@@ -86,15 +88,16 @@ function readChat(value) {
     nodes[id] = readNode(id, node);
   }
   const leaf = hasBranch(nodes, value.leaf) ? value.leaf : null;
-  const { id, title, created, updated } = value;
-  return {
-    id,
-    title: text(title),
-    created: number(created),
-    updated: number(updated),
+  const chat = {
+    id: value.id,
+    title: titleOf(text(value.title)),
+    created: date(value.created),
+    updated: date(value.updated),
     leaf,
     nodes,
   };
+  // Another tab may have gone on below the end that this one knew of.
+  return showing(chat, leaf);
 }
 
 function readNode(id, node) {
@@ -108,7 +111,8 @@ function readNode(id, node) {
     thoughtMs: number(node.thoughtMs),
     calls: calls.map((c) => ({ id: text(c.id), name: text(c.name), arguments: text(c.arguments) })),
     call: text(node.call),
-    finish: text(node.finish),
+    // Without an end it was broken off with its page, or comes in another tab, which tells soon.
+    finish: text(node.finish) || (node.role === "assistant" ? "stopped" : ""),
     error: text(node.error),
     timings: isObject(node.timings) ? readTimings(node.timings) : null,
   };
@@ -131,3 +135,5 @@ function hasBranch(nodes, leaf) {
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const text = (value) => (typeof value === "string" ? value : "");
 const number = (value) => (Number.isFinite(value) ? value : 0);
+// What is dated ahead would stay above all that comes.
+const date = (value) => Math.min(number(value), Date.now());

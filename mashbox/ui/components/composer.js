@@ -1,6 +1,7 @@
 /** Where the next message is written. */
 
 import { editLast, isRunning, say, stopHere } from "../actions.js";
+import { isComposing } from "../keys.js";
 import { html, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { Icon } from "./icons.js";
 
@@ -19,7 +20,7 @@ export function Composer({ chatId, running, editing }) {
     setText("");
   };
   const keys = (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
+    if (event.key === "Enter" && !event.shiftKey && !isComposing(event)) send(event);
     if (event.key === "ArrowUp" && !text) {
       event.preventDefault();
       editLast();
@@ -30,6 +31,8 @@ export function Composer({ chatId, running, editing }) {
       <textarea
         ref=${area}
         rows="1"
+        dir="auto"
+        enterkeyhint="send"
         aria-label="Message"
         placeholder="Write a message"
         value=${text}

@@ -7,7 +7,7 @@ import { memo } from "./memo.js";
 const Block = memo(({ raw, token }) => {
   const last = useRef({});
   if (last.current.raw !== raw) last.current = { raw, __html: renderBlock(token) };
-  return html`<div class="block" dangerouslySetInnerHTML=${last.current} />`;
+  return html`<div class="block" dir="auto" dangerouslySetInnerHTML=${last.current} />`;
 });
 
 export const Markdown = memo(({ text }) => {

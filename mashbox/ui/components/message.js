@@ -4,6 +4,7 @@ import { sayInstead, regenerate, switchTo } from "../actions.js";
 import { copy } from "../clipboard.js";
 import { versionsIn } from "../chats.js";
 import { curlOf } from "../curl.js";
+import { isComposing } from "../keys.js";
 import { currentChat, set } from "../state.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { IconButton } from "./icons.js";
@@ -19,7 +20,7 @@ export const Message = memo(({ node, place, count, isLast, editing, run, busy })
   const isUser = node.role === "user";
   const label = isUser ? "You" : "Assistant";
   return html`<article class="message ${node.role}" data-role=${node.role} aria-label=${label}>
-    ${editing && html`<${Editor} node=${node} />`}
+    ${editing && html`<${Editor} node=${node} busy=${busy} />`}
     ${!editing && isUser && html`<${Said} text=${node.content} />`}
     ${!editing && !isUser && html`<${Answer} node=${node} run=${run} />`}
     ${isLast && !busy && node.calls.length > 0 && html`<${Results} node=${node} />`}
@@ -27,7 +28,7 @@ export const Message = memo(({ node, place, count, isLast, editing, run, busy })
   </article>`;
 });
 
-const Said = ({ text }) => html`<div class="said">${text}</div>`;
+const Said = ({ text }) => html`<div class="said" dir="auto">${text}</div>`;
 
 function Answer({ node, run }) {
   const waiting = run && !node.content && !node.reasoning && !node.calls.length;
@@ -97,7 +98,7 @@ function Versions({ node, place, count, busy }) {
   </span>`;
 }
 
-function Editor({ node }) {
+function Editor({ node, busy }) {
   const [text, setText] = useState(node.content);
   const area = useRef(null);
   useLayoutEffect(() => {
@@ -107,15 +108,20 @@ function Editor({ node }) {
   const cancel = () => set({ editing: null });
   const save = (event) => {
     event.preventDefault();
-    if (text.trim()) sayInstead(node, text);
+    if (text.trim() && !busy) sayInstead(node, text);
   };
   const keys = (event) => {
-    if (event.key === "Escape") cancel();
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) save(event);
+    if (isComposing(event)) return;
+    if (event.key === "Escape") {
+      event.preventDefault();
+      cancel();
+    }
+    if (event.key === "Enter" && !event.shiftKey) save(event);
   };
   return html`<form class="editor" onSubmit=${save}>
     <textarea
       aria-label="Edit message"
+      dir="auto"
       ref=${area}
       rows=${Math.min(12, text.split("\n").length + 1)}
       value=${text}
@@ -124,7 +130,9 @@ function Editor({ node }) {
     />
     <div class="editor-buttons">
       <button type="button" class="button" onClick=${cancel}>Cancel</button>
-      <button type="submit" class="button primary" disabled=${!text.trim()}>Save and send</button>
+      <button type="submit" class="button primary" disabled=${busy || !text.trim()}>
+        Save and send
+      </button>
     </div>
   </form>`;
 }

@@ -2,6 +2,7 @@
 
 import { exportChats, importChats, open, remove, rename } from "../actions.js";
 import { matches } from "../chats.js";
+import { isComposing } from "../keys.js";
 import { set } from "../state.js";
 import { html, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { Icon, IconButton } from "./icons.js";
@@ -38,7 +39,7 @@ export function Sidebar({ chats, current, search, runs }) {
         autocomplete="off"
         value=${search}
         onInput=${(event) => set({ search: event.target.value })}
-        onKeyDown=${(event) => event.key === "Escape" && set({ search: "" })}
+        onKeyDown=${clearOnEscape}
       />
     </div>
     <nav aria-label="Chats">
@@ -51,6 +52,12 @@ export function Sidebar({ chats, current, search, runs }) {
   </aside>`;
 }
 
+function clearOnEscape(event) {
+  if (event.key !== "Escape" || isComposing(event)) return;
+  event.preventDefault();
+  set({ search: "" });
+}
+
 function Item({ chat, isOpen, running }) {
   const [naming, setNaming] = useState(false);
   if (naming) return html`<li><${TitleField} chat=${chat} close=${() => setNaming(false)} /></li>`;
@@ -58,6 +65,8 @@ function Item({ chat, isOpen, running }) {
     <button
       type="button"
       class="title"
+      dir="auto"
+      title=${chat.title}
       aria-current=${isOpen ? "page" : null}
       onClick=${() => open(chat.id)}
     >
@@ -79,8 +88,10 @@ function TitleField({ chat, close }) {
     close();
   };
   const keys = (event) => {
+    if (!["Enter", "Escape"].includes(event.key) || isComposing(event)) return;
+    event.preventDefault();
     if (event.key === "Escape") event.target.value = "";
-    if (event.key === "Enter" || event.key === "Escape") event.target.blur();
+    event.target.blur();
   };
   return html`<input
     class="title-field"
