@@ -81,7 +81,7 @@ def resolve(name: str | None, on_progress: Progress = lambda done, total: None) 
         return _fetch(catalogue.entries[name], on_progress)
     path = user_path(name)
     if name and _exists(path):
-        return _local(path.resolve())
+        return _local(path)
     if _looks_like_path(name):
         raise ModelError(f"{name} does not exist.")
     if is_hub_id(name):
@@ -120,8 +120,10 @@ def _exists(path: Path) -> bool:
 
 
 def _local(path: Path) -> ModelSource:
-    stem = path.name if path.is_dir() else path.stem
-    return ModelSource(stem or "model", path)
+    # A link has the name that was given: in the hub's cache its target has that of a hash.
+    named = path if path.name not in ("", "..") else path.resolve()
+    stem = named.name if path.is_dir() else named.stem
+    return ModelSource(stem or "model", path.resolve())
 
 
 def _looks_like_path(name: str) -> bool:

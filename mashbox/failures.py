@@ -20,11 +20,18 @@ class StartError(Exception):
         self.exit_code = exit_code
 
 
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that ask to stop; not a closed terminal's where nohup has it ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if ignored else [signal.SIGHUP])]
+
+
 @contextlib.contextmanager
 def in_one_sentence(console: Console) -> Iterator[None]:
     """Print what the user can mend, and exit with its code: 1 for models, 130 at a signal."""
-    # While no event loop listens for it, SIGTERM unwinds like Ctrl+C and leaves nothing behind.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # While no event loop listens for them, these unwind like Ctrl+C and leave nothing behind.
+    for number in stop_signals():
+        signal.signal(number, signal.default_int_handler)
     try:
         yield
     except StartError as error:

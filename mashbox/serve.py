@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 from collections.abc import Container
 from dataclasses import dataclass
@@ -12,17 +11,18 @@ from dataclasses import dataclass
 from engine.engine import Engine
 from handlers.tenants import Tenants
 from mashbox.console import Console, Welcome
+from mashbox.failures import stop_signals
 from mashbox.listener import allow_many_connections
 from mashbox.pulse import pulse
 
 
 class _Signals:
-    """The first SIGINT or SIGTERM asks to stop, the second one stops at once."""
+    """The first of `stop_signals` asks to stop, the second one stops at once."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self.stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in stop_signals():
             asyncio.get_running_loop().add_signal_handler(number, self._received)
 
     def _received(self) -> None:

@@ -183,3 +183,9 @@ def test_the_home_of_an_unknown_user_is_not_there() -> None:
 def test_a_hub_id_that_the_hub_forbids_is_not_here() -> None:
     with pytest.raises(ModelError, match="is not on this machine"):
         find("a--b/c..d")
+
+
+def test_a_link_is_served_under_its_own_name(tmp_path: Path) -> None:
+    write_folder(tmp_path / "0123abcd")
+    (tmp_path / "tiny").symlink_to(tmp_path / "0123abcd")
+    assert resolve(str(tmp_path / "tiny")) == ModelSource("tiny", tmp_path / "0123abcd")
