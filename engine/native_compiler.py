@@ -45,10 +45,10 @@ def compiler_version() -> str | None:
     """Return the C++ compiler's name and version, None without one that runs."""
     try:
         compiler = _compiler()
-        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
+        said = _version(compiler)
     except (NativeError, OSError, subprocess.SubprocessError):
         return None
-    return f"{compiler}: {done.stdout.partition(chr(10))[0]}"
+    return f"{compiler}: {said.partition(chr(10))[0]}"
 
 
 @functools.cache
@@ -116,12 +116,16 @@ def _compiler() -> str:
     return found
 
 
+def _version(compiler: str) -> str:
+    command = [compiler, "--version"]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=_COMPILE_SECONDS)
+    # A translated one may have any letters; it only has to be the same each time.
+    return done.stdout.decode(errors="replace")
+
+
 def _key(compiler: str) -> str:
     """Hash all that the library's code depends on."""
-    version = subprocess.run(
-        [compiler, "--version"], capture_output=True, check=True, timeout=_COMPILE_SECONDS
-    )
-    digest = hashlib.sha256(version.stdout)
+    digest = hashlib.sha256(_version(compiler).encode())
     digest.update(repr((compiler, _FLAGS, _cpu())).encode())
     for path in sorted(_SOURCES.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

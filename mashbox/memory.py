@@ -15,6 +15,7 @@ import psutil
 from engine.errors import ModelError
 from engine.memory_estimate import WORKER_BYTES, MemoryEstimate, estimate_memory
 from engine.model_files import DTYPE_BYTES, ModelHeader
+from mashbox.wording import counted
 
 # What so many tokens in so many slots take.
 Need = Callable[[int, int], MemoryEstimate]
@@ -180,8 +181,8 @@ def describe_memory(estimate: MemoryEstimate, slots: int, ctx: int, free: int | 
     """Tell in one line what a model takes; `free` is left out where it cannot be told."""
     needs = f"needs {_gb(estimate.total_bytes)}"
     return (
-        f"weights {estimate.weights_bytes / 1e9:.2f} GB · cache {slots} slots × {ctx} tokens "
-        f"{estimate.cache_bytes / 1e9:.2f} GB · "
+        f"weights {estimate.weights_bytes / 1e9:.2f} GB · "
+        f"cache {counted(slots, 'slot')} × {ctx} tokens {estimate.cache_bytes / 1e9:.2f} GB · "
         + (f"{needs} of {_gb(free)} GB free" if free is not None else f"{needs} GB")
     )
 

@@ -114,6 +114,8 @@ def test_blocks_are_valid_in_their_language(language: str, text: str) -> None:
 
 def test_the_default_model_is_the_one_in_the_examples() -> None:
     assert f'model="{default_model()}"' in README
+    (model,) = (each for each in COMMANDS["run"].params if each.name == "model")
+    assert model.help.endswith(f"Default: {default_model()}.")
 
 
 def model_row(entry: Entry) -> str:

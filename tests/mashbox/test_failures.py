@@ -1,4 +1,4 @@
-"""How commands end at a signal."""
+"""How commands end that cannot do what they were asked, or are stopped."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 import typer
 
+from engine.errors import ModelError
 from mashbox.console import Console
-from mashbox.failures import in_one_sentence
+from mashbox.failures import StartError, in_one_sentence
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -22,6 +23,18 @@ def handlers() -> Iterator[None]:
     yield
     for number, handler in zip(STOPS, before, strict=True):
         signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(ModelError("No such model."), 1), (StartError("No such model.", exit_code=2), 2)],
+)
+def test_what_the_user_can_mend_is_a_sentence_and_a_code(
+    error: Exception, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended, in_one_sentence(Console()):
+        raise error
+    assert (ended.value.exit_code, capsys.readouterr().err) == (code, "No such model.\n")
 
 
 @pytest.mark.parametrize("number", STOPS)
