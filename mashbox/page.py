@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import PurePath
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -52,7 +53,7 @@ class ChatPage:
             await self._app(scope, receive, send)
             return
         self._check(scope)
-        media_type = _TYPES[f".{file.name.rpartition('.')[2]}"]
+        media_type = _TYPES[PurePath(file.name).suffix]
         # Read anew each time: who edits the page only reloads it.
         response = Response(file.read_bytes(), headers=HEADERS, media_type=media_type)
         await response(scope, receive, send)

@@ -1,8 +1,8 @@
 /** What the user can do with chats. */
 
 import { answer, stop } from "./answer.js";
-import { branch, joined, newChat, newId, showing, titleOf, withNode } from "./chats.js";
-import { chatById, currentChat, keepChat, putChat, set, state } from "./state.js";
+import { branch, joined, newChat, newMessage, showing, titleOf, withNode } from "./chats.js";
+import { chatById, currentChat, isWide, keepChat, putChat, set, state } from "./state.js";
 import {
   dropChat,
   exported,
@@ -16,7 +16,7 @@ import {
 
 /** Open a chat; null for a new one. */
 export function open(id) {
-  const narrow = !matchMedia("(min-width: 800px)").matches;
+  const narrow = !isWide();
   const address = id ? `#${id}` : location.pathname + location.search;
   if (id !== state.current) history.pushState(null, "", address);
   set({ current: id, editing: null, ...(narrow && { sidebar: false }) });
@@ -43,7 +43,7 @@ export function sayInstead(node, text) {
 }
 
 function ask(chat, parent, text) {
-  putChat(withNode(chat, message("user", parent, text)));
+  putChat(withNode(chat, newMessage("user", parent, text)));
   answer(chat.id);
 }
 
@@ -52,14 +52,10 @@ export function giveResults(node, results) {
   if (isRunning()) return;
   let chat = currentChat();
   for (const [index, { id }] of node.calls.entries()) {
-    chat = withNode(chat, { ...message("tool", chat.leaf, results[index]), call: id });
+    chat = withNode(chat, { ...newMessage("tool", chat.leaf, results[index]), call: id });
   }
   putChat(chat);
   answer(chat.id);
-}
-
-function message(role, parent, content) {
-  return { id: newId(), parent, role, content, reasoning: "", calls: [] };
 }
 
 /** Have a question answered once more. */
@@ -75,7 +71,7 @@ export function switchTo(id) {
   keep(showing(currentChat(), id));
 }
 
-export const isRunning = (chatId = state.current) => state.runs.has(chatId);
+export const isRunning = () => state.runs.has(state.current);
 export const stopHere = () => stop(state.current);
 
 /** Edit the last question of the open chat. */

@@ -1,10 +1,10 @@
 /** One answer from its request to its end: waiting, streaming, stopping. */
 
 import { OutOfReach, streamChat } from "./api.js";
-import { branch, newId, replaced, withNode } from "./chats.js";
+import { branch, newMessage, withNode } from "./chats.js";
 import { requestBody } from "./request.js";
-import { countDown, meetModel, untilKey, untilReady } from "./server.js";
-import { chatById, keepChat, putChat, state } from "./state.js";
+import { countDown, meetModel, untilKey, untilReady, untilRecovered } from "./server.js";
+import { changed, chatById, keepChat, putChat, set, state } from "./state.js";
 
 const KEEP_MS = 2000;
 
@@ -12,8 +12,7 @@ const KEEP_MS = 2000;
 export async function answer(chatId) {
   const chat = chatById(chatId);
   const run = new Run(chat);
-  state.runs.set(chatId, run);
-  run.show();
+  set({ runs: new Map(state.runs).set(chatId, run) });
   run.keep();
   try {
     await run.stream(requestBody(state.settings, branch(chat)));
@@ -21,8 +20,8 @@ export async function answer(chatId) {
     if (error.name !== "AbortError") run.fail(error);
     else run.finish("stopped");
   } finally {
-    state.runs.delete(chatId);
     run.close();
+    set({ runs: new Map([...state.runs].filter(([id]) => id !== chatId)) });
   }
 }
 
@@ -36,21 +35,17 @@ export function stopAll() {
   for (const run of state.runs.values()) {
     run.finish("stopped");
     run.close();
-    run.controller.abort();
   }
 }
 
-/** An answer on its way: the message so far, and how fast it comes. */
+/** An answer on its way: the message so far, of which its chat has what was last kept, and its pace. */
 class Run {
   constructor(chat) {
     this.chatId = chat.id;
     this.controller = new AbortController();
     this.pieces = 0;
     this.firstPiece = null;
-    this.node = {
-      ...{ id: newId(), parent: chat.leaf, role: "assistant", content: "", reasoning: "" },
-      ...{ thoughtMs: 0, calls: [], call: "", finish: "", error: "", timings: null },
-    };
+    this.node = newMessage("assistant", chat.leaf);
     this.kept = performance.now();
   }
 
@@ -75,7 +70,10 @@ class Run {
       if (choice.finish_reason) this.node = { ...this.node, finish: choice.finish_reason };
     }
     if (timings) this.node = { ...this.node, timings };
-    this.show();
+    changed();
+    // Another tab may have deleted the chat.
+    if (!chatById(this.chatId)) this.controller.abort();
+    else if (performance.now() - this.kept > KEEP_MS) this.keep();
   }
 
   readDelta({ content, reasoning_content: thought, tool_calls: calls }) {
@@ -118,21 +116,19 @@ class Run {
 
   close() {
     this.endThought();
-    this.show();
     this.keep();
+    // Of a stream that could not be read, the rest is still open.
+    this.controller.abort();
   }
 
   /** Put the message so far into its chat, unless that has been deleted. */
-  show() {
-    const chat = chatById(this.chatId);
-    if (!chat) return this.controller.abort();
-    putChat(chat.nodes[this.node.id] ? replaced(chat, this.node) : withNode(chat, this.node));
-    if (performance.now() - this.kept > KEEP_MS) this.keep();
-  }
-
   keep() {
     const chat = chatById(this.chatId);
-    if (chat) keepChat(chat);
+    if (chat) {
+      const newer = withNode(chat, this.node);
+      putChat(newer);
+      keepChat(newer);
+    }
     this.kept = performance.now();
   }
 }
@@ -155,7 +151,7 @@ async function* patiently(stream, signal) {
 
 /** Wait until what an error tells of is over; false when waiting does not help. */
 async function waitedOut(error, signal) {
-  if (error instanceof OutOfReach || error.status === 503) await untilReady(signal);
+  if (error instanceof OutOfReach || error.status === 503) await untilRecovered(signal);
   else if (error.status === 429) await countDown(error.retryAfter, signal);
   else if (error.status === 401) await untilKey(signal);
   else return false;

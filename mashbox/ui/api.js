@@ -31,7 +31,7 @@ export async function health(signal) {
   }
 }
 
-/** Stream an answer, chunk by chunk; throws Refusal or OutOfReach. */
+/** Stream an answer, chunk by chunk; throws Refusal, OutOfReach, or an Error for what is no answer. */
 export async function* streamChat(body, signal) {
   const response = await send("v1/chat/completions", {
     method: "POST",

@@ -17,14 +17,17 @@ import { html, render, useEffect, useReducer } from "./vendor.js";
 function App() {
   const [, draw] = useReducer((count) => count + 1, 0);
   useEffect(() => onChange(draw), []);
-  const { server, settings, current } = state;
+  const { server, settings, chats, current, search, runs } = state;
   const chat = currentChat();
-  const run = state.runs.get(current);
-  document.title = chat ? `${chat.title} · mashbox` : "mashbox";
+  const run = runs.get(current);
+  const title = chat ? `${chat.title} · mashbox` : "mashbox";
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
   return html`<div class=${state.sidebar ? "page with-sidebar" : "page"}>
     ${
       state.sidebar &&
-      html`<${Sidebar} ...${state} />
+      html`<${Sidebar} chats=${chats} current=${current} search=${search} runs=${runs} />
         <button
           type="button"
           class="shade"
@@ -34,7 +37,7 @@ function App() {
         />`
     }
     <main>
-      <${Header} chat=${chat} model=${server.model} />
+      <${Header} chat=${chat} model=${server.model} sidebar=${state.sidebar} />
       <${Banner} server=${server} notice=${state.notice} />
       <${Conversation} chat=${chat} editing=${state.editing} run=${run} model=${server.model} />
       <${Composer} chatId=${current} running=${Boolean(run)} editing=${state.editing} />
@@ -44,10 +47,10 @@ function App() {
   </div>`;
 }
 
-function Header({ chat, model }) {
+function Header({ chat, model, sidebar }) {
   return html`<header>
     ${
-      !state.sidebar &&
+      !sidebar &&
       html`<${IconButton} icon="menu" label="Show chats" onClick=${() => set({ sidebar: true })} />
         <${IconButton} icon="plus" label="New chat" onClick=${() => open(null)} />`
     }

@@ -17,6 +17,12 @@ export function newChat(text) {
   return { id: newId(), title: titleOf(text), created: now, updated: now, leaf: null, nodes: {} };
 }
 
+/** A message with all its fields; most are for answers. */
+export function newMessage(role, parent, content = "") {
+  const answers = { reasoning: "", thoughtMs: 0, calls: [], finish: "", error: "", timings: null };
+  return { id: newId(), parent, role, content, call: "", ...answers };
+}
+
 /** The first words of a text. */
 export function titleOf(text) {
   const line = text.trim().replace(/\s+/g, " ");
@@ -30,18 +36,13 @@ export function titleOf(text) {
 /** The messages from the first one down to `leaf`. */
 export function branch(chat, leaf = chat.leaf) {
   const messages = [];
-  for (let node = chat.nodes[leaf]; node; node = chat.nodes[node.parent]) messages.unshift(node);
-  return messages;
+  for (let node = chat.nodes[leaf]; node; node = chat.nodes[node.parent]) messages.push(node);
+  return messages.reverse();
 }
 
 /** Add a message below its parent, or put a newer state of it in its place; it comes on show. */
 export function withNode(chat, node) {
   return { ...chat, leaf: node.id, updated: Date.now(), nodes: { ...chat.nodes, [node.id]: node } };
-}
-
-/** Put a newer state of a message in its place. */
-export function replaced(chat, node) {
-  return { ...chat, updated: Date.now(), nodes: { ...chat.nodes, [node.id]: node } };
 }
 
 /** Give the function from a message to those that stand for each other, itself among them. */

@@ -1,6 +1,6 @@
 /** Copying, and a word on the button that it was done. */
 
-const SHOWN_MS = 1500;
+export const SHOWN_MS = 1500;
 
 /** Copy a text; also on plain HTTP, where browsers keep the clipboard's own API back. */
 export async function copy(text) {
@@ -19,6 +19,9 @@ export async function copyCode(event) {
   const button = event.target.closest("button[data-copy]");
   if (!button) return;
   await copy(button.closest(".code").querySelector("code").textContent);
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = "Copy"), SHOWN_MS);
+  Object.assign(button, { textContent: "Copied", ariaLabel: "Copied" });
+  setTimeout(
+    () => Object.assign(button, { textContent: "Copy", ariaLabel: "Copy code" }),
+    SHOWN_MS,
+  );
 }

@@ -17,22 +17,15 @@ const INLINE_LENGTH = 6000;
 const DEEP = /^[ \t]*(?:>[ \t]?|(?:[-*+]|\d+[.)])[ \t]+){100}/m;
 const LINK = /^(https?:|mailto:)/i;
 
+// What the renderer below makes, and nothing else.
 const PURIFY = {
-  USE_PROFILES: { html: true },
-  FORBID_TAGS: [
-    "style",
-    "form",
-    "img",
-    "svg",
-    "math",
-    "input",
-    "textarea",
-    "select",
-    "video",
-    "audio",
-  ],
-  FORBID_ATTR: ["style", "id", "name"],
-  ADD_ATTR: ["target"],
+  ALLOWED_TAGS: (
+    "a blockquote br button code del div em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong " +
+    "table tbody td th thead tr ul"
+  ).split(" "),
+  ALLOWED_ATTR: "align aria-label class data-copy href rel start tabindex target type".split(" "),
+  ALLOW_ARIA_ATTR: false,
+  ALLOW_DATA_ATTR: false,
 };
 
 const marked = new Marked({ gfm: true, breaks: true });
@@ -105,13 +98,19 @@ function unlessTooDeep(step) {
   }
 }
 
-/** The blocks of a text that grows: what is complete keeps its token, and so its place on the page. */
+const isShown = ({ type }) => type !== "space" && type !== "def";
+
+/**
+ * The blocks of a text that grows: what is complete keeps its token, and so its place on the page.
+ *
+ * A link's address that is given far below it is only found when the text is next shown anew.
+ */
 export class Blocks {
   #frozen = [];
   #frozenText = "";
   #isTooDeep = false;
 
-  /** Find the blocks of a text, as marked's tokens. */
+  /** Find the blocks of a text, as marked's tokens; of what is not complete they are new ones. */
   of(source) {
     // As the lexer has it, so that its tokens add up to the text.
     const text = source.replace(/\r\n?/g, "\n");
@@ -121,10 +120,7 @@ export class Blocks {
     }
     const rest = text.slice(this.#frozenText.length);
     const tokens = this.#lex(rest);
-    const blocks = [
-      ...this.#frozen,
-      ...tokens.filter(({ type }) => type !== "space" && type !== "def"),
-    ];
+    const blocks = [...this.#frozen, ...tokens.filter(isShown)];
     if (rest.length > FREEZE_LENGTH) this.#freeze(tokens.slice(0, -2));
     return blocks;
   }
@@ -139,7 +135,7 @@ export class Blocks {
   }
 
   #freeze(tokens) {
-    this.#frozen.push(...tokens.filter(({ type }) => type !== "space" && type !== "def"));
+    this.#frozen.push(...tokens.filter(isShown));
     this.#frozenText += tokens.map(({ raw }) => raw).join("");
   }
 }

@@ -42,6 +42,12 @@ export async function untilReady(signal) {
   if (["loading", "offline"].includes(state.server.status)) setServer({ status: "ok" });
 }
 
+/** Wait out a fault: a moment at least, for a server that is well may fail again. */
+export async function untilRecovered(signal) {
+  await pause(POLL_MS, signal);
+  await untilReady(signal);
+}
+
 /** Say so when the model has been started anew since the page last looked. */
 function tellRestart({ worker_restarts: restarts }) {
   const { restarts: known } = state.server;

@@ -1,6 +1,9 @@
 /** What the page knows. Whoever changes it calls `changed`, and the page is drawn anew once a frame. */
 
-import { latestFirst, loadChats, loadSettings, saveChat } from "./store.js";
+import { latestFirst, loadChats, loadSettings, saveChat, saveSettings } from "./store.js";
+
+/** Whether chats and conversation have room side by side, as the style sheets see it. */
+export const isWide = () => matchMedia("(min-width: 800px)").matches;
 
 export const state = {
   chats: loadChats(), // the latest first
@@ -10,7 +13,7 @@ export const state = {
   server: { status: "ok", seconds: 0, refusedKey: false, model: null, restarts: null },
   notice: null, // {text, action, act}: a sentence to the user, perhaps with a button
   editing: null, // id of the message that is being edited
-  sidebar: matchMedia("(min-width: 800px)").matches,
+  sidebar: isWide(),
   settingsOpen: false,
   search: "",
 };
@@ -55,10 +58,16 @@ export function putChat(chat) {
 }
 
 const NO_ROOM =
-  "The browser has no room left: new messages are lost when you leave the page. " +
+  "The browser has no room left: what is new is lost when you leave the page. " +
   "Export chats, then delete some.";
 
 /** Have the browser keep a chat, and say so when it cannot. */
 export function keepChat(chat) {
   if (!saveChat(chat)) set({ notice: { text: NO_ROOM } });
+}
+
+/** Use settings from now on, and have the browser keep them. */
+export function keepSettings(settings) {
+  set({ settings });
+  if (!saveSettings(settings)) set({ notice: { text: NO_ROOM } });
 }

@@ -14,7 +14,7 @@ export function loadChats() {
   return latestFirst(keys.map((key) => readKept(localStorage.getItem(key))).filter(Boolean));
 }
 
-export const latestFirst = (chats) => chats.sort((a, b) => b.updated - a.updated);
+export const latestFirst = (chats) => chats.toSorted((a, b) => b.updated - a.updated);
 
 /** Keep a chat; false when the browser has no room for it. */
 export function saveChat(chat) {
@@ -31,6 +31,7 @@ export const idInKey = (key) => (key.startsWith(CHAT) ? key.slice(CHAT.length) :
 /** The chat that an entry holds; null when it is none. */
 export const readKept = (text) => readChat(parse(text));
 
+/** The settings, each in its type. */
 export function loadSettings() {
   const found = parse(localStorage.getItem(SETTINGS));
   if (!isObject(found)) return {};

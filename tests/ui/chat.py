@@ -68,6 +68,11 @@ class Chat:
         expect(self.answers.last.locator('[data-part="timings"]')).to_contain_text("tokens")
         expect(self.button("Stop")).to_be_hidden()
 
+    def unfold(self) -> None:
+        """Click all that folds up, at once."""
+        click = "document.querySelectorAll('summary').forEach((node) => node.click())"
+        self.page.evaluate(click)
+
     def record_requests(self) -> list[Any]:
         """Collect the bodies of the chat requests from now on."""
         bodies: list[Any] = []

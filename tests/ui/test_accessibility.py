@@ -23,8 +23,7 @@ def test_axe_finds_nothing_serious(open_chat: OpenChat, server: Server, scheme: 
     chat.with_tools("get_weather")
     for text in ("Show me code", "Compare the planets", "How is the weather?", "lines"):
         chat.ask(text)
-    for summary in chat.page.locator("details summary").all():
-        summary.click()
+    chat.unfold()
     assert faults(chat) == []
     chat.button("Settings").click()
     expect(chat.page.get_by_label("Temperature")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -82,6 +83,13 @@ def test_links_open_elsewhere_and_tell_nothing(chat: Chat) -> None:
     expect(link).to_have_attribute("href", "https://example.org/planets")
     expect(link).to_have_attribute("target", "_blank")
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+
+
+def test_a_link_whose_address_comes_later_is_a_link(chat: Chat) -> None:
+    text = "See [the list] and more.\n\nIt is long.\n\n[the list]: https://example.org/planets"
+    script = {"parts": [{"text": text}], "token_delay_ms": 30}
+    answer = chat.ask(f"Where?\n#!mock {json.dumps(script)}")
+    expect(answer.get_by_role("link", name="the list")).to_be_visible()
 
 
 def test_code_is_highlighted_by_its_language(chat: Chat) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e.scripts import Json
 from tests.ui.chat import Chat
 from tests.ui.payloads import PAYLOADS
 
@@ -34,20 +35,33 @@ def assert_harmless(page: Page) -> None:
     assert page.evaluate(FOUND) == []
 
 
-def directive(payload: str) -> str:
-    """A message that says the payload and has it answered."""
-    parts = [{"reasoning": payload}, {"text": payload}]
-    return f"{payload}\n#!mock {json.dumps({'parts': parts})}"
+def test_what_is_said_stays_text(chat: Chat) -> None:
+    said = "\n\n".join(PAYLOADS)
+    answer = json.dumps({"parts": [{"reasoning": said}, {"text": said}]})
+    chat.ask(f"{said}\n#!mock {answer}")
+    chat.thinking.locator("summary").click()
+    expect(chat.thinking).to_have_attribute("open", "")
+    assert_harmless(chat.page)
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_what_is_said_stays_text(chat: Chat, half: int) -> None:
-    for payload in PAYLOADS[half::2]:
-        chat.begin_anew()
-        chat.ask(directive(payload))
-        chat.thinking.locator("summary").click()
-        expect(chat.thinking).to_have_attribute("open", "")
-        assert_harmless(chat.page)
+def conversation(texts: list[str]) -> Json:
+    """An exported chat in which each text is asked, thought and answered."""
+    nodes: dict[str, Json] = {}
+    for text in texts:
+        for role in ("user", "assistant"):
+            node = {"parent": next(reversed(nodes), None), "role": role, "content": text}
+            nodes[f"n{len(nodes)}"] = {**node, "reasoning": text, "thoughtMs": 1}
+    chat = {"id": "a", "title": "Payloads", "leaf": next(reversed(nodes)), "nodes": nodes}
+    return {"format": "mashbox-chats", "version": 1, "chats": [chat]}
+
+
+def test_each_text_alone_stays_text(chat: Chat) -> None:
+    chat.import_file(json.dumps(conversation(PAYLOADS)))
+    chat.title("Payloads").click()
+    expect(chat.answers).to_have_count(len(PAYLOADS))
+    chat.unfold()
+    expect(chat.page.locator("details[open] .markdown")).to_have_count(len(PAYLOADS))
+    assert_harmless(chat.page)
 
 
 def test_tool_calls_stay_text(chat: Chat) -> None:
@@ -62,8 +76,7 @@ def test_tool_calls_stay_text(chat: Chat) -> None:
         expect(chat.tool).to_have_count(first + len(chunk))
         chat.wait_until_done()
     expect(chat.tool.first).to_contain_text("<script>")
-    for summary in chat.tool.locator("summary").all():
-        summary.click()
+    chat.unfold()
     assert_harmless(chat.page)
 
 

@@ -80,6 +80,19 @@ def test_a_value_out_of_bounds_is_marked_and_not_sent(chat: Chat) -> None:
     assert "temperature" not in bodies[0]
 
 
+SPOILT = {"system": 1, "thinking": {}, "tools": [1], "temperature": "hot", "top_k": 30, "x": 1}
+
+
+def test_kept_settings_of_the_wrong_type_are_passed_over(chat: Chat) -> None:
+    keep = "(settings) => localStorage.setItem('mashbox.settings', JSON.stringify(settings))"
+    chat.page.evaluate(keep, SPOILT)
+    chat.page.reload()
+    bodies = chat.record_requests()
+    expect(chat.ask("Hello")).to_contain_text(TEXT)
+    assert {"messages", "stream", "stream_options", "top_k"} == set(bodies[0])
+    assert [m["role"] for m in bodies[0]["messages"]] == ["user"]
+
+
 def told(chats: Any) -> list[Any]:
     """What exported chats tell: an import gives new ids, and fills in empty fields."""
     said = ("parent", "role", "content", "reasoning", "thoughtMs", "finish")
@@ -117,17 +130,25 @@ NO_EXPORTS = ["no JSON", "{}", "[]", "null", '{"__proto__": {"polluted": 1}}', '
 NO_CHATS = [None, 1, "x", {}, {"id": 1}, {"id": "a", "nodes": {"b": {"role": "owner"}}}]
 
 
+# What the page says of a file, without the way there.
+IMPORTED = """async (text) => {
+  const { imported } = await import("/ui/store.js");
+  try { return imported(text).length; } catch (error) { return error.message; }
+}"""
+
+
 def test_wrong_files_are_refused_in_words(chat: Chat) -> None:
     chat.ask("Hello")
+    chat.import_file(NO_EXPORTS[0])
+    expect(chat.banner).to_contain_text("no exported chats")
+    chat.button("Dismiss").click()
+    expect(chat.banner).to_be_empty()
+    expect(chat.title("Hello")).to_have_count(1)
     damaged = [json.dumps({"format": "mashbox-chats", "chats": [value]}) for value in NO_CHATS]
     for text, words in [(t, "no exported chats") for t in NO_EXPORTS] + [
         (t, "is damaged; nothing was imported") for t in damaged
     ]:
-        chat.import_file(text)
-        expect(chat.banner).to_contain_text(words)
-        chat.button("Dismiss").click()
-        expect(chat.banner).to_be_empty()
-    expect(chat.title("Hello")).to_have_count(1)
+        assert words in str(chat.page.evaluate(IMPORTED, text)), text
     assert chat.page.evaluate("({}).polluted") is None
 
 

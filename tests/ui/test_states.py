@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -13,7 +14,7 @@ from playwright.sync_api import Route, expect
 from tests.e2e.scripts import TEXT, scripted
 from tests.e2e.server import Server
 from tests.ui.axe import faults
-from tests.ui.chat import Chat
+from tests.ui.chat import COMPLETIONS, Chat
 from tests.ui.conftest import OpenChat
 
 pytestmark = pytest.mark.ui
@@ -168,18 +169,35 @@ def test_a_dead_worker_and_a_dead_server_are_told(open_chat: OpenChat, tmp_path:
         expect(chat.banner).to_contain_text(OUT_OF_REACH)
 
 
+def answering(**answer: Any) -> Callable[[Route], None]:
+    return lambda route: route.fulfill(**answer)
+
+
 def test_an_answer_from_anything_else_is_no_crash(chat: Chat) -> None:
     chat.visit.allow("status of 502")
     page = "<html><body>502 Bad Gateway <script>alert(1)</script></body></html>"
-    chat.page.route("**/v1/chat/completions", lambda route: route.fulfill(status=502, body=page))
+    chat.page.route(COMPLETIONS, answering(status=502, body=page))
     chat.send("Hello")
     expect(chat.answers.last.get_by_role("alert")).to_contain_text("502")
-    chat.page.unroute("**/v1/chat/completions")
-    strange = "".join(f"data: {json.dumps(d)}\n\n" for d in (None, 1, [], {}, {"choices": None}))
     headers = {"Content-Type": "text/event-stream"}
-    chat.page.route(
-        "**/v1/chat/completions",
-        lambda route: route.fulfill(headers=headers, body=strange + "data: {\n\n"),
-    )
-    chat.send("Hello")
-    expect(chat.answers.last.get_by_role("alert")).to_be_visible()
+    for number, strange in enumerate(["null", "1", "[]", "{}", '{"choices": null}', "{"], 1):
+        chat.page.route(COMPLETIONS, answering(headers=headers, body=f"data: {strange}\n\n"))
+        chat.send("Hello")
+        expect(chat.error).to_have_count(number + 1)
+        expect(chat.error.last).to_contain_text("no answer")
+
+
+def test_a_connection_that_ends_at_once_is_tried_again_in_a_while(chat: Chat) -> None:
+    asked: list[float] = []
+
+    def end_the_first(route: Route) -> None:
+        asked.append(time.monotonic())
+        if len(asked) > 1:
+            route.fallback()
+        else:
+            route.fulfill(headers={"Content-Type": "text/event-stream"}, body="")
+
+    chat.page.route(COMPLETIONS, end_the_first)
+    expect(chat.ask("Hello")).to_contain_text(TEXT)
+    first, second = asked
+    assert second - first > 0.9

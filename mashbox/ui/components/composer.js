@@ -43,7 +43,7 @@ export function Composer({ chatId, running, editing }) {
         running
           ? html`<button
               type="button"
-              class="round"
+              class="round stop"
               aria-label="Stop"
               title="Stop (Esc)"
               onClick=${stopHere}

@@ -13,7 +13,7 @@ export function Conversation({ chat, editing, run, model }) {
   const messages = chat ? branch(chat) : [];
   const versions = chat && versionsIn(chat);
   const shown = (node) => ({
-    node,
+    node: run?.node.id === node.id ? run.node : node,
     place: versions(node).indexOf(node),
     count: versions(node).length,
     isLast: node.id === chat.leaf,

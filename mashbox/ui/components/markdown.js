@@ -4,10 +4,10 @@ import { Blocks, renderBlock } from "../markdown.js";
 import { html, useRef } from "../vendor.js";
 import { memo } from "./memo.js";
 
-const Block = memo(({ raw, token }) => {
-  const last = useRef({});
-  if (last.current.raw !== raw) last.current = { raw, __html: renderBlock(token) };
-  return html`<div class="block" dir="auto" dangerouslySetInnerHTML=${last.current} />`;
+// The page's one place for HTML from a string.
+const Block = memo(({ token }) => {
+  const inner = { __html: renderBlock(token) };
+  return html`<div class="block" dir="auto" dangerouslySetInnerHTML=${inner} />`;
 });
 
 export const Markdown = memo(({ text }) => {
@@ -15,6 +15,6 @@ export const Markdown = memo(({ text }) => {
   blocks.current ??= new Blocks();
   const tokens = blocks.current.of(text);
   return html`<div class="markdown">
-    ${tokens.map((token, index) => html`<${Block} key=${index} raw=${token.raw} token=${token} />`)}
+    ${tokens.map((token, index) => html`<${Block} key=${index} token=${token} />`)}
   </div>`;
 });

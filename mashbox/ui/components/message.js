@@ -1,7 +1,7 @@
 /** One message: what was said, thought and called, and what can be done with it. */
 
 import { sayInstead, regenerate, switchTo } from "../actions.js";
-import { copy } from "../clipboard.js";
+import { SHOWN_MS, copy } from "../clipboard.js";
 import { versionsIn } from "../chats.js";
 import { curlOf } from "../curl.js";
 import { isComposing } from "../keys.js";
@@ -10,9 +10,9 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor.js
 import { IconButton } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { memo } from "./memo.js";
-import { Thinking, ToolCall, ToolResult } from "./parts.js";
-import { Results } from "./results.js";
+import { Thinking } from "./thinking.js";
 import { Timings } from "./timings.js";
+import { Results, ToolCall, ToolResult } from "./tools.js";
 
 /** `run` is the answer on its way if this is it; `busy` that some answer of the chat is. */
 export const Message = memo(({ node, place, count, isLast, editing, run, busy }) => {
@@ -68,14 +68,15 @@ function Actions({ node, place, count, busy }) {
 function CopyButton({ icon, label, text }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
-    const timer = done && setTimeout(() => setDone(false), 1500);
+    const timer = done && setTimeout(() => setDone(false), SHOWN_MS);
     return () => clearTimeout(timer);
   }, [done]);
   const click = async () => {
     await copy(text());
     setDone(true);
   };
-  return html`<${IconButton} icon=${done ? "check" : icon} label=${label} onClick=${click} />`;
+  const shown = done ? { icon: "check", label: "Copied" } : { icon, label };
+  return html`<${IconButton} ...${shown} onClick=${click} />`;
 }
 
 /** ‹ 2/3 ›: other questions in this one's place, or other answers to the same. */

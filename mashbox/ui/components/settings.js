@@ -1,8 +1,7 @@
 /** The settings: what requests tell the server beside the conversation. */
 
 import { SAMPLING, readTools } from "../request.js";
-import { set, state } from "../state.js";
-import { saveSettings } from "../store.js";
+import { keepSettings, set, state } from "../state.js";
 import { html, useEffect, useRef, useState } from "../vendor.js";
 import { IconButton } from "./icons.js";
 
@@ -18,16 +17,7 @@ const FIELDS = {
 
 const EXAMPLE = '[{"type": "function", "function": {"name": "get_weather"}}]';
 
-function change(name, value) {
-  const settings = { ...state.settings, [name]: value };
-  saveSettings(settings);
-  set({ settings });
-}
-
-function reset() {
-  saveSettings({});
-  set({ settings: {} });
-}
+const change = (name, value) => keepSettings({ ...state.settings, [name]: value });
 
 export function Settings({ settings, isOpen }) {
   const dialog = useRef(null);
@@ -38,7 +28,7 @@ export function Settings({ settings, isOpen }) {
   }, [isOpen]);
   const close = () => set({ settingsOpen: false });
   const clear = () => {
-    reset();
+    keepSettings({});
     setResets(resets + 1);
   };
   const closeOutside = (event) => event.target === dialog.current && close();

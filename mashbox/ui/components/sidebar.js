@@ -6,8 +6,10 @@ import { isComposing } from "../keys.js";
 import { set } from "../state.js";
 import { html, useLayoutEffect, useRef, useState } from "../vendor.js";
 import { Icon, IconButton } from "./icons.js";
+import { memo } from "./memo.js";
 
-export function Sidebar({ chats, current, search, runs }) {
+/** Searches all chats: not to be done for each piece of an answer. */
+export const Sidebar = memo(({ chats, current, search, runs }) => {
   const found = search.trim() ? chats.filter((chat) => matches(chat, search)) : chats;
   const none = search.trim() ? "No chat has these words." : "Chats will be listed here.";
   const item = (chat) =>
@@ -50,7 +52,7 @@ export function Sidebar({ chats, current, search, runs }) {
     </nav>
     <${Files} any=${chats.length > 0} />
   </aside>`;
-}
+});
 
 function clearOnEscape(event) {
   if (event.key !== "Escape" || isComposing(event)) return;
