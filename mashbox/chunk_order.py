@@ -60,6 +60,7 @@ class ChatOrder(CompletionOrder):
                 self._read_call(piece)
 
     def _read_call(self, piece: Json) -> None:
+        # Only a call's first piece has its id: later ones are told apart by their index alone.
         self._calls += "id" in piece
         count = "its calls are counted from 0, and a call's first piece has its id"
         expect(piece["index"] == self._calls - 1, f"tool_calls[0].index is wrong: {count}.")

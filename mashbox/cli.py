@@ -91,11 +91,10 @@ def run(  # noqa: PLR0913 - one parameter an option
         except StartError:
             raise
         except Exception as error:
+            # For who asks with -v; to others a traceback says nothing.
             logging.getLogger("mashbox").debug("Where it broke:", exc_info=error)
-            raise StartError(
-                f"{type(error).__name__}: {error}. This is a fault in mashbox; "
-                "run it with -v to see where."
-            ) from None
+            said = f"{type(error).__name__}: {error}. This is a fault in mashbox; "
+            raise StartError(f"{said}run it with -v to see where.") from None
 
 
 def _level(verbose: bool, quiet: bool) -> int:

@@ -81,4 +81,5 @@ def _outcome(status: int, fields: dict[str, Any]) -> str:
 
 
 def _short(request_id: str) -> str:
+    # Enough to find the request in a log file or an error's text.
     return request_id.removeprefix("req_")[:8]

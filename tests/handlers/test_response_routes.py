@@ -28,7 +28,6 @@ from tests.handlers.scripted_engine import (
 )
 
 PATH = "/v1/responses"
-IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 
 
 async def test_a_text_is_answered_whole_and_streamed_alike() -> None:
