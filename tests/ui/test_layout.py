@@ -32,6 +32,7 @@ def assert_fits(page: Page, *parts: Locator) -> None:
     """The page does not scroll sideways, and the parts are inside the window."""
     assert page.evaluate(OVERFLOW) <= 0
     for part in parts:
+        expect(part).to_be_visible()
         box = part.bounding_box()
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= page.viewport_size["width"]
 

@@ -98,6 +98,7 @@ def test_imported_chats_stay_text(chat: Chat) -> None:
     chat.import_file(wicked)
     for title in chat.title("<script>").all():
         title.click()
+        expect(title).to_have_attribute("aria-current", "page")
         assert_harmless(chat.page)
     assert_harmless(chat.page)
 

@@ -173,6 +173,7 @@ def test_a_chat_with_fields_of_the_wrong_type_breaks_nothing(chat: Chat) -> None
     expect(chat.title("Hello")).to_have_count(2)
     for title in chat.title("Hello").all():
         title.click()
+        expect(title).to_have_attribute("aria-current", "page")
     expect(chat.ask("And now?")).to_contain_text(TEXT)
 
 
