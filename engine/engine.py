@@ -23,6 +23,7 @@ from engine.errors import (
 )
 from engine.identity import Identity, identify
 from engine.messages import Cancel, Failed, Progress, Ready, SequenceOutput, StepOutput, Submit
+from engine.rendering import foreign_renderer
 from engine.request import ChatPrompt, GenerationRequest
 from engine.stats import EngineStats, RequestStats
 from engine.supervisor import StartWorker, WorkerSupervisor
@@ -70,6 +71,11 @@ class Engine:
         if on_progress:
             self._progress_listener = on_progress
         await self._supervisor.start()
+
+    def import_renderer(self) -> None:
+        """Import what renders a model's own template: half a second, while the worker loads."""
+        if not self.config.model.scripted:
+            foreign_renderer()
 
     async def drain(self, timeout: float) -> None:
         """Take no more requests and send the waiting ones away.

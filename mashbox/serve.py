@@ -54,11 +54,12 @@ async def serve(
     console.wait("starting")
     loading = asyncio.create_task(engine.start(console.worker_progress))
     await asyncio.sleep(0)
-    # Imported here, while the worker's process starts: it takes half of the time until ready.
+    # Imported here, while the worker starts: it takes half of the time until a mock is ready.
     from mashbox.app import create_app
     from mashbox.http_server import http_server
 
     server = http_server(create_app(engine, front.hosts, front.tenants, front.ui))
+    engine.import_renderer()
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     try:
         if await _is_loaded(loading, signals.stop):

@@ -18,7 +18,6 @@ from engine.engine import Engine
 from engine.errors import ModelError
 from engine.mock import MockEngine
 from engine.model_files import read_header
-from engine.rendering import foreign_renderer
 from engine.script import MAX_CONTEXT, MOCK
 from engine.script_reader import scripted_source
 from handlers.tenants import Tenants
@@ -118,7 +117,6 @@ def configure(console: Console, name: str | None, options: ModelOptions) -> Engi
         return config
     if options.mock_script:
         raise ModelError(f"--mock-script is for the model {MOCK} only.")
-    foreign_renderer()  # While the event loop has nobody to keep waiting.
     source = resolve(name, lambda done, total: console.progress("download", done, total))
     console.clear()
     room = find_room(options.device)

@@ -42,7 +42,7 @@ def test_second_call_finds_what_the_first_has_compiled(
     assert len(list(cache.glob("native/*/kernels.so"))) == 1
 
 
-def test_int8_is_expected_where_the_library_has_it(cache: Path) -> None:
+def test_int8_is_expected_where_the_library_has_it() -> None:
     assert native_compiler.int8_kernels_expected() == bool(native_int8())
 
 
