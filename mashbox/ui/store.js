@@ -8,10 +8,34 @@ const KEY = "mashbox.key";
 const TEXTS = ["system", "thinking", "tools"];
 const FORMAT = "mashbox-chats";
 
+/** Stands in where the browser allows no storage: a reload empties it. */
+class Memory {
+  getItem(key) {
+    return this[key] ?? null;
+  }
+  setItem(key, value) {
+    this[key] = value;
+  }
+  removeItem(key) {
+    delete this[key];
+  }
+}
+
+function storage(name) {
+  try {
+    return window[name];
+  } catch {
+    return new Memory();
+  }
+}
+
+const browser = storage("localStorage");
+const tab = storage("sessionStorage");
+
 /** All chats, the latest first; entries that are none are passed over. */
 export function loadChats() {
-  const keys = Object.keys(localStorage).filter((key) => key.startsWith(CHAT));
-  return latestFirst(keys.map((key) => readKept(localStorage.getItem(key))).filter(Boolean));
+  const keys = Object.keys(browser).filter((key) => key.startsWith(CHAT));
+  return latestFirst(keys.map((key) => readKept(browser.getItem(key))).filter(Boolean));
 }
 
 export const latestFirst = (chats) => chats.toSorted((a, b) => b.updated - a.updated);
@@ -22,7 +46,7 @@ export function saveChat(chat) {
 }
 
 export function dropChat(id) {
-  localStorage.removeItem(CHAT + id);
+  browser.removeItem(CHAT + id);
 }
 
 /** The id of the chat that an entry is for; empty when it is for something else. */
@@ -33,7 +57,7 @@ export const readKept = (text) => readChat(parse(text));
 
 /** The settings, each in its type. */
 export function loadSettings() {
-  const found = parse(localStorage.getItem(SETTINGS));
+  const found = parse(browser.getItem(SETTINGS));
   if (!isObject(found)) return {};
   const isRight = ([name, value]) => typeof value === (TEXTS.includes(name) ? "string" : "number");
   return Object.fromEntries(Object.entries(found).filter(isRight));
@@ -42,12 +66,12 @@ export function loadSettings() {
 export const saveSettings = (settings) => save(SETTINGS, settings);
 
 // A key is forgotten with its tab, and never stands beside what is exported.
-export const loadKey = () => sessionStorage.getItem(KEY) ?? "";
-export const saveKey = (key) => sessionStorage.setItem(KEY, key);
+export const loadKey = () => tab.getItem(KEY) ?? "";
+export const saveKey = (key) => tab.setItem(KEY, key);
 
 function save(key, value) {
   try {
-    localStorage.setItem(key, JSON.stringify(value));
+    browser.setItem(key, JSON.stringify(value));
     return true;
   } catch (error) {
     if (error.name === "QuotaExceededError") return false;

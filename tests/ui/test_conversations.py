@@ -153,11 +153,14 @@ def test_an_answer_goes_on_while_another_chat_is_open(chat: Chat) -> None:
     expect(chat.answers.last).to_contain_text("on and on")
     chat.begin_anew()
     expect(chat.button("Stop")).to_be_hidden()
+    running = chat.chats.get_by_title("An answer is on its way")
+    expect(running).to_have_count(1)
     expect(chat.ask("Hello")).to_contain_text(TEXT)
     chat.title("endless").click()
     expect(chat.answers.last).to_contain_text("on and on")
     chat.button("Stop").click()
     expect(chat.button("Stop")).to_be_hidden()
+    expect(running).to_have_count(0)
 
 
 def test_a_chat_shows_in_another_tab(chat: Chat) -> None:

@@ -15,6 +15,10 @@ pytestmark = pytest.mark.ui
 
 STORED = """() => Object.keys(localStorage).filter((key) => key.startsWith("mashbox.chat."))
   .flatMap((key) => Object.values(JSON.parse(localStorage[key]).nodes))"""
+BLOCKED = """for (const name of ["localStorage", "sessionStorage"]) {
+  const get = () => { throw new DOMException("blocked", "SecurityError"); };
+  Object.defineProperty(window, name, { get });
+}"""
 WRONG_SETTINGS = ["5", "[1]", "{", '{"system": 5, "tools": {}, "thinking": [], "seed": "x"}']
 # More than the stack holds, and runs of text whose markup would take many seconds to find.
 STRANGE = {
@@ -199,3 +203,12 @@ def test_paper_shows_the_whole_conversation(chat: Chat) -> None:
     assert box and height > box["height"] > 1500
     expect(chat.composer).to_be_hidden()
     expect(chat.button("New chat")).to_be_hidden()
+
+
+def test_a_browser_that_keeps_nothing_chats_all_the_same(chat: Chat) -> None:
+    chat.page.add_init_script(BLOCKED)
+    chat.page.reload()
+    expect(chat.ask("Hello")).to_contain_text(TEXT)
+    chat.begin_anew()
+    chat.title("Hello").click()
+    expect(chat.answers.last).to_contain_text(TEXT)
