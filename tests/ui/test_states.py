@@ -103,6 +103,8 @@ def test_a_question_waits_for_the_key(open_chat: OpenChat, locked_server: Server
     chat = open_chat(locked_server.url)
     chat.visit.allow("status of 401")
     chat.page.goto(locked_server.url)
+    # The form takes the focus when it comes.
+    expect(chat.key).to_be_focused()
     chat.send("Hello")
     chat.key.fill(KEY)
     chat.button("Use key").click()

@@ -37,7 +37,10 @@ export function Banner({ server, notice }) {
 function KeyForm({ refused }) {
   const [key, setKey] = useState("");
   const field = useRef(null);
-  useLayoutEffect(() => field.current.focus(), []);
+  useLayoutEffect(() => {
+    // What is being written elsewhere must not end up in here.
+    if (!document.activeElement?.value) field.current.focus();
+  }, []);
   const use = (event) => {
     event.preventDefault();
     if (key.trim()) giveKey(key.trim());
